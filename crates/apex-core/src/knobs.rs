@@ -1,0 +1,232 @@
+//! Every setting of apex: its name, type, default, environment variable and one line of help.
+//!
+//! The table makes the struct, the reader of the environment and `docs/knobs.md`. Nothing else in
+//! apex reads the environment. A value that cannot be understood is reported and its default used:
+//! a typing error must not keep a program from running.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+macro_rules! knobs {
+    ($($(#[doc = $help:literal])+ $name:ident: $type:ty = $default:expr, $variable:literal;)+) => {
+        /// All settings of one process.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Knobs { $($(#[doc = $help])+ pub $name: $type,)+ }
+
+        impl Default for Knobs {
+            fn default() -> Knobs { Knobs { $($name: $default,)+ } }
+        }
+
+        impl Knobs {
+            /// Reads every knob by its variable through `lookup`; hands what it cannot understand,
+            /// as one sentence each, to `complain`.
+            pub fn read(
+                mut lookup: impl FnMut(&str) -> Option<String>,
+                mut complain: impl FnMut(String),
+            ) -> Knobs {
+                let mut knobs = Knobs::default();
+                $(if let Some(text) = lookup($variable) {
+                    match <$type as Value>::parse(&text) {
+                        Ok(value) => knobs.$name = value,
+                        Err(wanted) => complain(format!(
+                            "{}={text} is not {wanted}; the default {} is used",
+                            $variable, Value::show(&knobs.$name),
+                        )),
+                    }
+                })+
+                knobs
+            }
+
+            /// Reads the environment of this process.
+            pub fn from_environment(complain: impl FnMut(String)) -> Knobs {
+                Knobs::read(|name| std::env::var(name).ok(), complain)
+            }
+        }
+
+        /// Every knob: variable, default, help.
+        #[must_use]
+        pub fn list() -> Vec<Knob> {
+            let defaults = Knobs::default();
+            vec![$(Knob {
+                variable: $variable,
+                default: Value::show(&defaults.$name),
+                help: concat!($($help),+).trim(),
+            }),+]
+        }
+    };
+}
+
+knobs! {
+    /// 0 switches apex off: every call goes to the driver as if apex were absent.
+    enabled: bool = true, "APEX";
+    /// Directory in which a session's processes put their rings; set by `apex run`.
+    rings: Option<PathBuf> = None, "APEX_RINGS";
+    /// Absolute path of the real driver library; set by `apex run`.
+    real_libcuda: Option<PathBuf> = None, "APEX_REAL_LIBCUDA";
+    /// How GPU times are taken: off, sampled (event pairs under a budget) or full (CUPTI).
+    timing: Timing = Timing::Sampled, "APEX_TIMING";
+    /// Share of a program's time that sampling may take, in per cent.
+    sampling_percent: f64 = 0.5, "APEX_SAMPLING_PERCENT";
+    /// Absolute path of CUPTI's library for full timing; set by `apex run` where it finds one.
+    cupti: Option<PathBuf> = None, "APEX_CUPTI";
+    /// Events that one thread's ring holds; a power of two.
+    ring_events: u64 = 16384, "APEX_RING_EVENTS";
+    /// Provokes a failure of apex itself, for its tests: panic-in-record.
+    fault: Option<String> = None, "APEX_FAULT";
+    /// Directory of the kept sessions; by default apex/sessions in the user's state directory.
+    state: Option<PathBuf> = None, "APEX_STATE";
+    /// Sessions kept; the oldest goes first.
+    sessions_kept: u64 = 50, "APEX_SESSIONS_KEPT";
+    /// Bytes that all kept sessions may take together; the oldest goes first.
+    sessions_bytes: u64 = 4 << 30, "APEX_SESSIONS_BYTES";
+}
+
+/// How GPU times are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timing {
+    /// Not at all.
+    Off,
+    /// Event pairs around some launches, under a budget.
+    #[default]
+    Sampled,
+    /// Every kernel, from CUPTI's activity records.
+    Full,
+}
+
+/// One row of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Knob {
+    /// Environment variable.
+    pub variable: &'static str,
+    /// Default, as text.
+    pub default: String,
+    /// One line of help.
+    pub help: &'static str,
+}
+
+/// The page `docs/knobs.md`.
+#[must_use]
+pub fn page() -> String {
+    let mut page = String::from(
+        "# Settings\n\nMade by `cargo xtask docs` from `crates/apex-core/src/knobs.rs`.\n\n\
+         | variable | default | what it does |\n|---|---|---|\n",
+    );
+    for Knob { variable, default, help } in list() {
+        let _ = writeln!(page, "| `{variable}` | {default} | {help} |");
+    }
+    page
+}
+
+/// A type that a knob can have.
+trait Value: Sized {
+    fn parse(text: &str) -> Result<Self, &'static str>;
+    fn show(&self) -> String;
+}
+
+impl Value for bool {
+    fn parse(text: &str) -> Result<bool, &'static str> {
+        match text {
+            "1" | "true" | "on" | "yes" => Ok(true),
+            "0" | "false" | "off" | "no" => Ok(false),
+            _ => Err("0 or 1"),
+        }
+    }
+    fn show(&self) -> String {
+        u8::from(*self).to_string()
+    }
+}
+
+impl Value for u64 {
+    fn parse(text: &str) -> Result<u64, &'static str> {
+        text.parse().map_err(|_| "a whole number")
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for f64 {
+    fn parse(text: &str) -> Result<f64, &'static str> {
+        let number: f64 = text.parse().map_err(|_| "a number")?;
+        if number.is_finite() && number >= 0.0 { Ok(number) } else { Err("a number from 0 up") }
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for Option<PathBuf> {
+    fn parse(text: &str) -> Result<Option<PathBuf>, &'static str> {
+        Ok((!text.is_empty()).then(|| PathBuf::from(text)))
+    }
+    fn show(&self) -> String {
+        self.as_ref().map_or("none".into(), |path| path.display().to_string())
+    }
+}
+
+impl Value for Option<String> {
+    fn parse(text: &str) -> Result<Option<String>, &'static str> {
+        Ok((!text.is_empty()).then(|| text.to_owned()))
+    }
+    fn show(&self) -> String {
+        self.clone().unwrap_or("none".into())
+    }
+}
+
+impl Timing {
+    /// The word for it on the command line and in the environment.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Timing::Off => "off",
+            Timing::Sampled => "sampled",
+            Timing::Full => "full",
+        }
+    }
+}
+
+impl Value for Timing {
+    fn parse(text: &str) -> Result<Timing, &'static str> {
+        [Timing::Off, Timing::Sampled, Timing::Full]
+            .into_iter()
+            .find(|timing| timing.word() == text)
+            .ok_or("off, sampled or full")
+    }
+    fn show(&self) -> String {
+        self.word().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_taken_and_nonsense_is_reported() {
+        let mut complaints = Vec::new();
+        let lookup = |name: &str| match name {
+            "APEX_TIMING" => Some("full".into()),
+            "APEX_RING_EVENTS" => Some("many".into()),
+            "APEX" => Some("0".into()),
+            _ => None,
+        };
+        let knobs = Knobs::read(lookup, |sentence| complaints.push(sentence));
+        assert_eq!(knobs.timing, Timing::Full);
+        assert!(!knobs.enabled);
+        assert_eq!(knobs.ring_events, 16384);
+        assert_eq!(
+            complaints,
+            ["APEX_RING_EVENTS=many is not a whole number; the default 16384 is used"]
+        );
+    }
+
+    #[test]
+    fn every_knob_has_its_own_variable_and_help() {
+        let knobs = list();
+        for knob in &knobs {
+            assert!(knob.variable.starts_with("APEX"));
+            assert!(knob.help.ends_with('.') && !knob.help.contains('\n'), "{}", knob.variable);
+            assert_eq!(knobs.iter().filter(|other| other.variable == knob.variable).count(), 1);
+        }
+    }
+}

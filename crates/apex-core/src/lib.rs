@@ -1,0 +1,16 @@
+//! The words all parts of apex share: events, facts, knobs, time, and the ring that carries events.
+//!
+//! The shim inside the program and the collector outside it share this crate and nothing else, so
+//! whatever both must agree on stands here once. Nothing here knows CUDA: a driver function is a
+//! number ([`CallId`]), a result is a number, a handle is a number.
+
+pub mod event;
+pub mod facts;
+pub mod knobs;
+pub mod ring;
+pub mod time;
+
+pub use event::{
+    AllocKind, CallId, Copy, Event, Head, KernelId, Launch, LaunchShape, Life, ObjectKind, Record,
+    Set, SyncKind, TimeBasis, What,
+};

@@ -1,0 +1,561 @@
+//! Carries events from the threads of a program to a collector in another process.
+//!
+//! Each process of a session has one file, each of its threads one ring in that file: a thread is
+//! the only writer of its ring, the collector its only reader, so neither ever waits. The program
+//! maps the file; the collector *reads* it (`pread`), so that a program that truncates or scribbles
+//! over its own file can hand the collector wrong bytes, but never a fault. What always holds:
+//!
+//! 1. A record is complete before `head` passes it (release store): a killed program leaves whole
+//!    records below `head` and nothing is believed above it.
+//! 2. The writer never overwrites a record between `tail` and `head`: a full ring counts a loss and
+//!    drops the *new* event, so what is being read never changes under the reader.
+//! 3. The reader trusts no number it finds: a distance between `head` and `tail` that the ring
+//!    cannot hold skips to `head` and counts damage; each record's check decides on the record.
+//! 4. Disk or memory for a ring is reserved before its first byte is written, because touching a
+//!    page that a full file system cannot give would kill the program with `SIGBUS`.
+//!
+//! A thread that ends releases its ring; another thread takes it over once it is drained.
+
+use crate::event::{Event, RECORD_BYTES, Record, WORDS};
+use std::io;
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// First word of a process file: "APEXRNG1".
+pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXRNG1");
+/// Bytes of the header at the start of a process file, and of each ring's own header.
+pub const HEADER_BYTES: usize = 4096;
+/// Rings in one process file.
+pub const MOST_RINGS: usize = 1024;
+/// Fewest and most records of a ring; always a power of two.
+pub const RING_EVENTS: std::ops::RangeInclusive<u64> = 64..=1 << 20;
+
+const HEADER_WORDS: usize = HEADER_BYTES / 8;
+
+/// Words of the process header.
+#[derive(Clone, Copy, Debug)]
+#[repr(usize)]
+pub enum ProcessWord {
+    /// [`MAGIC`], written last.
+    Magic,
+    /// Process id.
+    Pid,
+    /// [`crate::time::Clock`] of the event times.
+    Clock,
+    /// Records per ring.
+    RingEvents,
+    /// Rings handed out so far.
+    RingsUsed,
+    /// Events lost because no ring could be had.
+    LostWithoutRing,
+    /// Times that a part of apex failed inside the program and the call went through without it.
+    Failures,
+    /// Facts that could not be written.
+    FactsLost,
+    /// Clock reading at the first CUDA call.
+    Start,
+}
+
+/// Words of a ring's header. The first eight are the writer's line, the ninth is the reader's.
+#[derive(Clone, Copy, Debug)]
+#[repr(usize)]
+pub enum RingWord {
+    /// Events written since the ring was made.
+    Head = 0,
+    /// Events that found the ring full.
+    Lost = 1,
+    /// Free, owned or released.
+    State = 2,
+    /// Ticks that recording itself took, over the calls in which it was measured.
+    OwnTicks = 3,
+    /// Calls in which it was measured.
+    OwnCalls = 4,
+    /// Ticks spent on timing kernels: event records, queries.
+    SamplingTicks = 5,
+    /// Events read since the ring was made.
+    Tail = 8,
+}
+
+#[cfg(not(loom))]
+const FREE: u64 = 0;
+#[cfg(not(loom))]
+const OWNED: u64 = 1;
+const RELEASED: u64 = 2;
+
+/// Bytes of one ring with its header.
+#[must_use]
+pub fn ring_stride(ring_events: u64) -> u64 {
+    HEADER_BYTES as u64 + ring_events * RECORD_BYTES as u64
+}
+
+/// Where ring `index` begins in its process file.
+#[must_use]
+pub fn ring_offset(index: usize, ring_events: u64) -> u64 {
+    HEADER_BYTES as u64 + index as u64 * ring_stride(ring_events)
+}
+
+/// The writing end of one ring, owned by one thread.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    words: &'a [AtomicU64],
+    head: u64,
+    tail_seen: u64,
+    capacity: u64,
+}
+
+impl<'a> Writer<'a> {
+    /// Goes on where the ring's last owner stopped. `words` is one whole ring: header and records.
+    #[must_use]
+    pub fn resume(words: &'a [AtomicU64]) -> Writer<'a> {
+        let capacity = (words.len() - HEADER_WORDS) / WORDS;
+        assert!(capacity.is_power_of_two(), "a ring holds a power of two of records");
+        let head = words[RingWord::Head as usize].load(Ordering::Relaxed);
+        Writer { words, head, tail_seen: 0, capacity: capacity as u64 }
+    }
+
+    /// Writes one event, or counts it as lost if the collector is a whole ring behind.
+    #[inline]
+    pub fn push(&mut self, event: &Event) {
+        if self.head.wrapping_sub(self.tail_seen) >= self.capacity && !self.has_room() {
+            self.add(RingWord::Lost, 1);
+            return;
+        }
+        let Record(packed) = event.pack(self.head);
+        // The masked slot lies inside the ring whatever `head` is: `capacity` is a power of two.
+        let slot = HEADER_WORDS + (self.head & (self.capacity - 1)) as usize * WORDS;
+        if let Some(target) = self.words.get(slot..slot + WORDS) {
+            for (word, value) in target.iter().zip(packed) {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
+        self.head = self.head.wrapping_add(1);
+        self.words[RingWord::Head as usize].store(self.head, Ordering::Release);
+    }
+
+    /// Events written so far.
+    #[inline]
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.head
+    }
+
+    /// Adds to one of the writer's own counters.
+    #[inline]
+    pub fn add(&self, word: RingWord, amount: u64) {
+        let cell = &self.words[word as usize];
+        cell.store(cell.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    /// Lets another thread have the ring.
+    pub fn release(self) {
+        self.words[RingWord::State as usize].store(RELEASED, Ordering::Release);
+    }
+
+    #[cold]
+    fn has_room(&mut self) -> bool {
+        self.tail_seen = self.words[RingWord::Tail as usize].load(Ordering::Acquire);
+        self.head.wrapping_sub(self.tail_seen) < self.capacity
+    }
+}
+
+/// Where a collector reads rings from: a file, or memory in tests.
+pub trait Source {
+    /// Fills `words` from byte `offset`; `false` if that many bytes are not there.
+    fn read(&self, offset: u64, words: &mut [u64]) -> io::Result<bool>;
+    /// Writes one word at byte `offset`.
+    fn write(&self, offset: u64, word: u64) -> io::Result<()>;
+}
+
+impl Source for std::fs::File {
+    fn read(&self, offset: u64, words: &mut [u64]) -> io::Result<bool> {
+        use std::os::unix::fs::FileExt;
+        let mut bytes = vec![0_u8; words.len() * 8];
+        match self.read_exact_at(&mut bytes, offset) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
+        }
+        Ok(true)
+    }
+
+    fn write(&self, offset: u64, word: u64) -> io::Result<()> {
+        use std::os::unix::fs::FileExt;
+        self.write_all_at(&word.to_le_bytes(), offset)
+    }
+}
+
+/// What a process file says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessHeader {
+    /// Process id.
+    pub pid: u32,
+    /// Clock of the event times, as [`crate::time::Clock::code`].
+    pub clock: u64,
+    /// Records per ring.
+    pub ring_events: u64,
+    /// Clock reading at the first CUDA call.
+    pub start: u64,
+}
+
+/// Counters of a process and its rings; every loss and every failure of ours is in here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Events that found their ring full, or no ring.
+    pub lost: u64,
+    /// Records refused because their check failed, and skipped stretches.
+    pub damaged: u64,
+    /// Failures of ours inside the program.
+    pub failures: u64,
+    /// Facts that could not be written.
+    pub facts_lost: u64,
+    /// Ticks of recording in the calls in which it was measured.
+    pub own_ticks: u64,
+    /// Number of those calls.
+    pub own_calls: u64,
+    /// Ticks spent on timing kernels.
+    pub sampling_ticks: u64,
+}
+
+/// The reading end: all rings of one process.
+#[derive(Debug)]
+pub struct Reader<S> {
+    source: S,
+    header: ProcessHeader,
+    tails: Vec<u64>,
+    damaged: u64,
+    buffer: Vec<u64>,
+}
+
+/// Why a process file is not read.
+#[derive(Debug)]
+pub enum ReaderError {
+    /// The file is being made: look again later.
+    NotReady,
+    /// The header is not one of ours.
+    NotARing(&'static str),
+    /// The file cannot be read.
+    Io(io::Error),
+}
+
+impl std::fmt::Display for ReaderError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ReaderError::NotReady => write!(f, "the ring file is still being made; look again"),
+            ReaderError::NotARing(why) => write!(f, "not a ring file of this apex: {why}"),
+            ReaderError::Io(error) => write!(f, "the ring file cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ReaderError {}
+
+impl<S: Source> Reader<S> {
+    /// Opens the rings behind `source`. Its sizes are read once and believed only within limits.
+    pub fn open(source: S) -> Result<Reader<S>, ReaderError> {
+        let mut words = [0; 16];
+        if !source.read(0, &mut words).map_err(ReaderError::Io)? {
+            return Err(ReaderError::NotReady);
+        }
+        match words[ProcessWord::Magic as usize] {
+            MAGIC => {}
+            0 => return Err(ReaderError::NotReady),
+            _ => return Err(ReaderError::NotARing("its first word is wrong")),
+        }
+        let ring_events = words[ProcessWord::RingEvents as usize];
+        if !RING_EVENTS.contains(&ring_events) || !ring_events.is_power_of_two() {
+            return Err(ReaderError::NotARing("its ring size is impossible"));
+        }
+        let pid = u32::try_from(words[ProcessWord::Pid as usize])
+            .map_err(|_| ReaderError::NotARing("its process id is impossible"))?;
+        let header = ProcessHeader {
+            pid,
+            clock: words[ProcessWord::Clock as usize],
+            ring_events,
+            start: words[ProcessWord::Start as usize],
+        };
+        Ok(Reader { source, header, tails: Vec::new(), damaged: 0, buffer: Vec::new() })
+    }
+
+    /// What the file said of itself when it was opened.
+    #[must_use]
+    pub fn header(&self) -> &ProcessHeader {
+        &self.header
+    }
+
+    /// Hands every new event to `sink` with the number of its ring, oldest first within a ring, and
+    /// frees its place. Bounded: at most one whole ring per thread and call. Returns how full the
+    /// fullest ring was, from 0 to 1: a busy collector comes back sooner.
+    pub fn drain(&mut self, mut sink: impl FnMut(usize, Event)) -> io::Result<f64> {
+        let mut fullest = 0.0_f64;
+        for ring in 0..self.rings_used()? {
+            if self.tails.len() <= ring {
+                let tail = self.ring_word(ring, RingWord::Tail)?;
+                self.tails.push(tail);
+            }
+            let pending = self.drain_ring(ring, &mut sink)?;
+            #[expect(clippy::cast_precision_loss, reason = "a share, not a count")]
+            let share = pending as f64 / self.header.ring_events as f64;
+            fullest = fullest.max(share);
+        }
+        Ok(fullest)
+    }
+
+    /// All counters as they stand.
+    pub fn counters(&self) -> io::Result<Counters> {
+        let mut words = [0; 16];
+        self.source.read(0, &mut words)?;
+        let mut counters = Counters {
+            lost: words[ProcessWord::LostWithoutRing as usize],
+            damaged: self.damaged,
+            failures: words[ProcessWord::Failures as usize],
+            facts_lost: words[ProcessWord::FactsLost as usize],
+            ..Counters::default()
+        };
+        for ring in 0..self.rings_used()? {
+            let mut line = [0; 8];
+            self.source.read(ring_offset(ring, self.header.ring_events), &mut line)?;
+            let at = |word: RingWord| line[word as usize];
+            counters.lost = counters.lost.saturating_add(at(RingWord::Lost));
+            counters.own_ticks = counters.own_ticks.saturating_add(at(RingWord::OwnTicks));
+            counters.own_calls = counters.own_calls.saturating_add(at(RingWord::OwnCalls));
+            counters.sampling_ticks =
+                counters.sampling_ticks.saturating_add(at(RingWord::SamplingTicks));
+        }
+        Ok(counters)
+    }
+
+    fn rings_used(&self) -> io::Result<usize> {
+        let mut word = [0];
+        self.source.read(8 * ProcessWord::RingsUsed as u64, &mut word)?;
+        Ok(usize::try_from(word[0]).unwrap_or(usize::MAX).min(MOST_RINGS))
+    }
+
+    fn ring_word(&self, ring: usize, word: RingWord) -> io::Result<u64> {
+        let mut value = [0];
+        let offset = ring_offset(ring, self.header.ring_events) + 8 * word as u64;
+        self.source.read(offset, &mut value)?;
+        Ok(value[0])
+    }
+
+    fn drain_ring(&mut self, ring: usize, sink: &mut impl FnMut(usize, Event)) -> io::Result<u64> {
+        let capacity = self.header.ring_events;
+        let tail = self.tails[ring];
+        let head = self.ring_word(ring, RingWord::Head)?;
+        let pending = head.wrapping_sub(tail);
+        if pending == 0 {
+            return Ok(0);
+        }
+        if pending > capacity {
+            // Only a program that wrote over its own ring gets here.
+            self.damaged += 1;
+        } else {
+            self.read_records(ring, tail, pending, sink)?;
+        }
+        self.tails[ring] = head;
+        let place = ring_offset(ring, capacity) + 8 * RingWord::Tail as u64;
+        self.source.write(place, head)?;
+        Ok(pending.min(capacity))
+    }
+
+    fn read_records(
+        &mut self,
+        ring: usize,
+        tail: u64,
+        pending: u64,
+        sink: &mut impl FnMut(usize, Event),
+    ) -> io::Result<()> {
+        let capacity = self.header.ring_events;
+        let base = ring_offset(ring, capacity) + HEADER_BYTES as u64;
+        let mut done = 0;
+        while done < pending {
+            let position = tail.wrapping_add(done);
+            let slot = position & (capacity - 1);
+            // Up to the ring's end; the rest begins again at its start.
+            let count = (pending - done).min(capacity - slot);
+            let words = usize::try_from(count).unwrap_or(0) * WORDS;
+            self.buffer.resize(words, 0);
+            if !self.source.read(base + slot * RECORD_BYTES as u64, &mut self.buffer)? {
+                self.damaged += count;
+                done += count;
+                continue;
+            }
+            for (nth, chunk) in self.buffer.chunks_exact(WORDS).enumerate() {
+                let mut record = Record::default();
+                record.0.copy_from_slice(chunk);
+                match Event::unpack(&record, position.wrapping_add(nth as u64)) {
+                    Some(event) => sink(ring, event),
+                    None => self.damaged += 1,
+                }
+            }
+            done += count;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(not(loom))]
+pub use mapped::ProcessMap;
+
+#[cfg(not(loom))]
+mod mapped {
+    use super::{
+        AtomicU64, FREE, HEADER_BYTES, HEADER_WORDS, MAGIC, MOST_RINGS, OWNED, Ordering,
+        ProcessWord, RELEASED, RING_EVENTS, RingWord, Writer, ring_offset, ring_stride,
+    };
+    use std::ffi::{CStr, CString};
+    use std::io;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    /// A process's own file of rings, mapped. It is never unmapped: threads may write until the last.
+    #[derive(Debug)]
+    pub struct ProcessMap {
+        path: CString,
+        words: &'static [AtomicU64],
+        ring_events: u64,
+    }
+
+    impl ProcessMap {
+        /// Makes the file (private to its owner) and maps it. The file is sparse: a ring takes space
+        /// when a thread claims it.
+        pub fn create(
+            path: &Path,
+            ring_events: u64,
+            clock: u64,
+            start: u64,
+        ) -> io::Result<ProcessMap> {
+            let ring_events =
+                ring_events.clamp(*RING_EVENTS.start(), *RING_EVENTS.end()).next_power_of_two();
+            let path = CString::new(path.as_os_str().as_bytes())?;
+            let bytes = HEADER_BYTES as u64 + ring_stride(ring_events) * MOST_RINGS as u64;
+            let words = map_new(&path, bytes)?;
+            let map = ProcessMap { path, words, ring_events };
+            map.set(ProcessWord::Pid, u64::from(std::process::id()));
+            map.set(ProcessWord::Clock, clock);
+            map.set(ProcessWord::RingEvents, ring_events);
+            map.set(ProcessWord::Start, start);
+            map.words[ProcessWord::Magic as usize].store(MAGIC, Ordering::Release);
+            Ok(map)
+        }
+
+        /// A ring for the calling thread: one that another thread left drained, or a fresh one.
+        pub fn claim(&'static self) -> io::Result<Writer<'static>> {
+            let used = self.words[ProcessWord::RingsUsed as usize].load(Ordering::Acquire);
+            for index in 0..usize::try_from(used).unwrap_or(0).min(MOST_RINGS) {
+                let ring = self.ring(index);
+                let word = |word: RingWord| ring[word as usize].load(Ordering::Acquire);
+                let state = &ring[RingWord::State as usize];
+                if word(RingWord::State) == RELEASED
+                    && word(RingWord::Head) == word(RingWord::Tail)
+                    && state
+                        .compare_exchange(RELEASED, OWNED, Ordering::AcqRel, Ordering::Relaxed)
+                        .is_ok()
+                {
+                    return Ok(Writer::resume(ring));
+                }
+            }
+            let index = self.words[ProcessWord::RingsUsed as usize]
+                .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |used| {
+                    (used < MOST_RINGS as u64).then_some(used + 1)
+                })
+                .map_err(|_| io::Error::other("all rings of this process are in use"))?;
+            let index = usize::try_from(index).unwrap_or(0);
+            let offset = ring_offset(index, self.ring_events);
+            // The place stays unused if the space is refused: nobody may touch its pages.
+            reserve(&self.path, offset, ring_stride(self.ring_events))?;
+            let ring = self.ring(index);
+            debug_assert_eq!(ring[RingWord::State as usize].load(Ordering::Relaxed), FREE);
+            ring[RingWord::State as usize].store(OWNED, Ordering::Release);
+            Ok(Writer::resume(ring))
+        }
+
+        /// Adds to a counter of the process; any thread may.
+        pub fn add(&self, word: ProcessWord, amount: u64) {
+            self.words[word as usize].fetch_add(amount, Ordering::Relaxed);
+        }
+
+        fn set(&self, word: ProcessWord, value: u64) {
+            self.words[word as usize].store(value, Ordering::Relaxed);
+        }
+
+        fn ring(&self, index: usize) -> &'static [AtomicU64] {
+            let start = usize::try_from(ring_offset(index, self.ring_events) / 8).unwrap_or(0);
+            let length = usize::try_from(ring_stride(self.ring_events) / 8).unwrap_or(HEADER_WORDS);
+            &self.words[start..start + length]
+        }
+    }
+
+    fn map_new(path: &CStr, bytes: u64) -> io::Result<&'static [AtomicU64]> {
+        // SAFETY: `path` is a C string; the mode is passed as open's third argument.
+        let file = unsafe {
+            libc::open(
+                path.as_ptr(),
+                libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC,
+                0o600,
+            )
+        };
+        if file < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mapped = size_and_map(file, bytes);
+        // SAFETY: `file` was opened above and is closed once; a mapping outlives its descriptor. It
+        // is not kept, because a program may close descriptors it does not know.
+        unsafe { libc::close(file) };
+        mapped
+    }
+
+    fn size_and_map(file: libc::c_int, bytes: u64) -> io::Result<&'static [AtomicU64]> {
+        let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
+        // SAFETY: plain calls on an open descriptor.
+        let sized = unsafe {
+            libc::ftruncate(file, length) == 0
+                && libc::posix_fallocate(file, 0, HEADER_BYTES as libc::off_t) == 0
+        };
+        if !sized {
+            return Err(io::Error::other("no space for a ring file"));
+        }
+        let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
+        // SAFETY: a fresh shared mapping of the whole file, placed by the kernel.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                file,
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the mapping is page-aligned, `bytes` long, zero-filled, never unmapped, and only
+        // ever accessed as atomics; every bit pattern is a valid word.
+        Ok(unsafe { std::slice::from_raw_parts(address.cast::<AtomicU64>(), bytes / 8) })
+    }
+
+    fn reserve(path: &CStr, offset: u64, bytes: u64) -> io::Result<()> {
+        // SAFETY: `path` is a C string.
+        let file = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+        if file < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let code = match (libc::off_t::try_from(offset), libc::off_t::try_from(bytes)) {
+            // SAFETY: a plain call on an open descriptor.
+            (Ok(offset), Ok(bytes)) => unsafe { libc::posix_fallocate(file, offset, bytes) },
+            _ => libc::EFBIG,
+        };
+        // SAFETY: opened above, closed once.
+        unsafe { libc::close(file) };
+        if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
