@@ -1,0 +1,82 @@
+//! Renders `docs/coverage.md` from the table.
+//!
+//! The page says which driver functions there are and what apex does with each; it
+//! is made here so that it cannot differ from what the shim does.
+
+use core::fmt::Write;
+
+use crate::driver::{Function, Kind};
+
+/// The whole page, in Markdown.
+pub fn coverage_page() -> String {
+    let mut page = String::from(HEAD);
+    counts(&mut page);
+    page.push_str("\n## Functions\n\n| function | kind | since | apex |\n|---|---|---:|---|\n");
+    for &function in Function::ALL {
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {} | {} |",
+            function.name(),
+            function.kind().name(),
+            version(function.since()),
+            treatment(function)
+        );
+    }
+    page
+}
+
+const HEAD: &str = "\
+# Driver functions
+
+Made from the table in `crates/apex-cuda/src/table.rs`; do not edit.
+
+Every function below is exported by the shim. *passed on*: the call goes to the
+real driver untouched and unseen. *hooked*: it is seen, by the named module, and
+then goes to the driver. *since* is the CUDA version whose ABI the symbol has.
+
+";
+
+fn counts(page: &mut String) {
+    page.push_str("| kind | what | functions | hooked |\n|---|---|---:|---:|\n");
+    for &kind in Kind::ALL {
+        let of_kind = || Function::ALL.iter().filter(move |function| function.kind() == kind);
+        let hooked = of_kind().filter(|function| function.hooked().is_some()).count();
+        let _ = writeln!(
+            page,
+            "| {} | {} | {} | {hooked} |",
+            kind.name(),
+            kind.about(),
+            of_kind().count()
+        );
+    }
+    let hooked = Function::ALL.iter().filter(|function| function.hooked().is_some()).count();
+    let _ = writeln!(page, "| **all** | | **{}** | **{hooked}** |", Function::COUNT);
+}
+
+fn treatment(function: Function) -> String {
+    match function.hooked() {
+        Some(module) => format!("hooked: {module}"),
+        None => "passed on".to_owned(),
+    }
+}
+
+fn version(since: u32) -> String {
+    match since {
+        0 => "?".to_owned(),
+        _ => format!("{}.{}", since / 1000, since % 1000 / 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_a_line_for_every_function() {
+        let page = coverage_page();
+        for function in Function::ALL {
+            assert!(page.contains(&format!("\n| `{}` | ", function.name())), "{}", function.name());
+        }
+        assert!(page.contains("| `cuMemAlloc_v2` | Alloc | 3.2 | "));
+    }
+}

@@ -1,0 +1,19 @@
+//! The driver's face: what libcuda offers, said once and without judging it.
+//!
+//! [`driver_functions!`] is the one table of driver functions; [`Driver`],
+//! [`Function`] and the coverage page are made from it, and so are the exports of
+//! the shim and of the stand-in. [`types`] gives the C types of its signatures,
+//! [`Library`] opens a driver by path, [`image`] recognises the code a program
+//! hands to the driver. Nothing here decides anything, reads the environment or
+//! calls a driver function.
+
+pub mod coverage;
+pub mod driver;
+pub mod image;
+pub mod library;
+mod table;
+pub mod types;
+
+pub use coverage::coverage_page;
+pub use driver::{Driver, Function, Kind};
+pub use library::{Library, LibraryError};

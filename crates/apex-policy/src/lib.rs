@@ -1,0 +1,15 @@
+//! Every decision, as pure functions over plain data.
+//!
+//! The shim, the daemon and the simulator call the same functions here. Nothing in
+//! this crate reads a clock, a file or the GPU, so what it decides depends on its
+//! arguments alone and every decision can be replayed.
+#![forbid(unsafe_code)]
+
+mod chip;
+mod occupancy;
+pub mod sampling;
+
+pub use chip::Chip;
+pub use occupancy::{
+    Carveout, KernelNeeds, LaunchFacts, LaunchShape, Limiter, Occupancy, launch_facts, occupancy,
+};

@@ -1,0 +1,124 @@
+//! Decides which launches are timed on the GPU, so that timing stays cheap and every kernel is seen.
+//!
+//! Each configuration (kernel and shape) is timed a few times when it is young, from its second launch
+//! on (the first one pays for loading the code), then at doubling distances up to one in a thousand.
+//! Over that stands a budget: the time spent on timing may be no more than a share of the program's
+//! time so far. Young configurations may overdraw it a little, so that a short program is measured too.
+
+/// Launches of each configuration still to be let pass. A configuration is known by the low bits of
+/// its hash; two that share them share their distances, nothing worse.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    wait: [u16; SLOTS],
+    timed: [u8; SLOTS],
+}
+
+const SLOTS: usize = 4096;
+/// Timings of a young configuration before the distances grow.
+const YOUNG: u8 = 4;
+const MOST_APART: u16 = 1024;
+/// Ticks that young configurations may spend beyond the budget: under a millisecond in all.
+const OVERDRAFT: u64 = 1 << 20;
+
+impl Default for Schedule {
+    fn default() -> Schedule {
+        Schedule { wait: [0; SLOTS], timed: [0; SLOTS] }
+    }
+}
+
+impl Schedule {
+    /// Whether this launch is one to time. Counts the launch.
+    #[inline(always)]
+    pub fn is_due(&mut self, configuration: u64) -> bool {
+        let slot = configuration as usize & (SLOTS - 1);
+        if self.wait[slot] > 0 {
+            self.wait[slot] -= 1;
+            return false;
+        }
+        if self.timed[slot] == 0 {
+            self.timed[slot] = 1;
+            return false;
+        }
+        true
+    }
+
+    /// A launch that was due has been timed, or could not be: either way the next one is further off.
+    pub fn advance(&mut self, configuration: u64) {
+        let slot = configuration as usize & (SLOTS - 1);
+        let timed = self.timed[slot];
+        self.timed[slot] = timed.saturating_add(1);
+        if timed >= YOUNG {
+            self.wait[slot] = 1_u16.checked_shl(u32::from(timed - YOUNG) + 1).unwrap_or(MOST_APART).min(MOST_APART);
+        }
+    }
+
+    /// Whether the configuration has been timed only a few times yet.
+    #[must_use]
+    pub fn is_young(&self, configuration: u64) -> bool {
+        self.timed[configuration as usize & (SLOTS - 1)] <= YOUNG
+    }
+}
+
+/// Whether another timing fits the budget of `percent` per cent of the program's ticks so far.
+#[must_use]
+pub fn is_affordable(elapsed: u64, spent: u64, percent: f64, young: bool) -> bool {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a length of time; a float above u64 saturates"
+    )]
+    let earned = (elapsed as f64 * percent / 100.0) as u64;
+    let overdraft = if young && percent > 0.0 { earned.saturating_add(OVERDRAFT) } else { 0 };
+    spent <= earned.saturating_add(overdraft)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timed_launches(launches: u32) -> Vec<u32> {
+        let mut schedule = Schedule::default();
+        (1..=launches)
+            .filter(|_| {
+                let due = schedule.is_due(77);
+                if due {
+                    schedule.advance(77);
+                }
+                due
+            })
+            .collect()
+    }
+
+    #[test]
+    fn young_configurations_are_timed_at_once_then_at_doubling_distances() {
+        assert_eq!(timed_launches(40), [2, 3, 4, 5, 8, 13, 22, 39]);
+    }
+
+    #[test]
+    fn old_configurations_are_timed_once_in_a_thousand() {
+        let timed = timed_launches(100_000);
+        assert!((90..120).contains(&timed.len()), "{}", timed.len());
+        let apart = timed.windows(2).map(|pair| pair[1] - pair[0]).max();
+        assert_eq!(apart, Some(u32::from(MOST_APART) + 1));
+    }
+
+    #[test]
+    fn configurations_do_not_share_their_youth() {
+        let mut schedule = Schedule::default();
+        assert!(!schedule.is_due(1));
+        assert!(!schedule.is_due(2));
+        assert!(schedule.is_due(1));
+        assert!(schedule.is_young(1));
+    }
+
+    #[test]
+    fn the_budget_holds_and_the_young_overdraw_it_a_little() {
+        assert!(is_affordable(1_000_000_000, 4_000_000, 0.5, false));
+        assert!(!is_affordable(1_000_000_000, 6_000_000, 0.5, false));
+        assert!(is_affordable(1_000_000_000, 6_000_000, 0.5, true));
+        assert!(!is_affordable(1_000_000_000, 12_000_000, 0.5, true));
+        assert!(is_affordable(0, 1_000_000, 0.5, true));
+        assert!(!is_affordable(1_000_000_000, 1, 0.0, true));
+    }
+}

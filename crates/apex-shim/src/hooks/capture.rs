@@ -1,0 +1,66 @@
+//! Streams whose work becomes a graph instead of running.
+
+use crate::capture;
+use crate::record::Note;
+use apex_core::event::What;
+use apex_cuda::types::*;
+
+pub(crate) unsafe fn cuStreamBeginCapture(result: CUresult, stream: CUstream) -> Note {
+    began(result, stream)
+}
+
+pub(crate) unsafe fn cuStreamBeginCapture_v2(
+    result: CUresult,
+    stream: CUstream,
+    _mode: CUstreamCaptureMode,
+) -> Note {
+    began(result, stream)
+}
+
+pub(crate) unsafe fn cuStreamBeginCaptureToGraph(
+    result: CUresult,
+    stream: CUstream,
+    _graph: CUgraph,
+    _dependencies: *const CUgraphNode,
+    _dependency_data: *const CUgraphEdgeData,
+    _num_dependencies: usize,
+    _mode: CUstreamCaptureMode,
+) -> Note {
+    began(result, stream)
+}
+
+pub(crate) unsafe fn cuStreamBeginRecaptureToGraph(
+    result: CUresult,
+    stream: CUstream,
+    _mode: CUstreamCaptureMode,
+    _graph: CUgraph,
+    _callback: CUgraphRecaptureCallback,
+    _user_data: *mut c_void,
+) -> Note {
+    began(result, stream)
+}
+
+pub(crate) unsafe fn cuStreamEndCapture(
+    _: CUresult,
+    stream: CUstream,
+    _graph: *mut CUgraph,
+) -> Note {
+    // Also after an error: a capture that was broken has ended too.
+    capture::ended();
+    Note::on(stream, What::Other)
+}
+
+pub(crate) use {
+    cuStreamBeginCapture as cuStreamBeginCapture_ptsz,
+    cuStreamBeginCapture_v2 as cuStreamBeginCapture_v2_ptsz,
+    cuStreamBeginCaptureToGraph as cuStreamBeginCaptureToGraph_ptsz,
+    cuStreamBeginRecaptureToGraph as cuStreamBeginRecaptureToGraph_ptsz,
+    cuStreamEndCapture as cuStreamEndCapture_ptsz,
+};
+
+fn began(result: CUresult, stream: CUstream) -> Note {
+    if result == CUDA_SUCCESS {
+        capture::began();
+    }
+    Note::on(stream, What::Other)
+}

@@ -1,0 +1,141 @@
+//! Code being loaded and unloaded. The time of a load holds the driver's just-in-time compilation.
+
+use super::answer;
+use crate::kernels;
+use crate::record::Note;
+use apex_core::event::{Life, ObjectKind, What};
+use apex_cuda::image::{self, Image};
+use apex_cuda::types::*;
+use core::ffi::CStr;
+
+pub(crate) unsafe fn cuModuleLoad(
+    result: CUresult,
+    module: *mut CUmodule,
+    file: *const c_char,
+) -> Note {
+    // SAFETY: the driver's out-pointer and the path that it read.
+    unsafe {
+        let handle = answer(result, module, core::ptr::null_mut());
+        loaded_file(result, ObjectKind::Module, handle as u64, file)
+    }
+}
+
+pub(crate) unsafe fn cuModuleLoadData(
+    result: CUresult,
+    module: *mut CUmodule,
+    image: *const c_void,
+) -> Note {
+    // SAFETY: the driver's out-pointer and the image that it read.
+    unsafe {
+        let handle = answer(result, module, core::ptr::null_mut());
+        loaded_data(result, ObjectKind::Module, handle as u64, image)
+    }
+}
+
+pub(crate) use cuModuleLoadData as cuModuleLoadFatBinary;
+
+pub(crate) unsafe fn cuModuleLoadDataEx(
+    result: CUresult,
+    module: *mut CUmodule,
+    image: *const c_void,
+    _count: u32,
+    _options: *mut CUjit_option,
+    _values: *mut *mut c_void,
+) -> Note {
+    // SAFETY: the same arguments.
+    unsafe { cuModuleLoadData(result, module, image) }
+}
+
+pub(crate) unsafe fn cuModuleUnload(result: CUresult, module: CUmodule) -> Note {
+    unloaded(result, ObjectKind::Module, module as u64)
+}
+
+pub(crate) unsafe fn cuLibraryLoadData(
+    result: CUresult,
+    library: *mut CUlibrary,
+    image: *const c_void,
+    _jit_options: *mut CUjit_option,
+    _jit_values: *mut *mut c_void,
+    _jit_count: u32,
+    _options: *mut CUlibraryOption,
+    _values: *mut *mut c_void,
+    _count: u32,
+) -> Note {
+    // SAFETY: the driver's out-pointer and the image that it read.
+    unsafe {
+        let handle = answer(result, library, core::ptr::null_mut());
+        loaded_data(result, ObjectKind::Library, handle as u64, image)
+    }
+}
+
+pub(crate) unsafe fn cuLibraryLoadFromFile(
+    result: CUresult,
+    library: *mut CUlibrary,
+    file: *const c_char,
+    _jit_options: *mut CUjit_option,
+    _jit_values: *mut *mut c_void,
+    _jit_count: u32,
+    _options: *mut CUlibraryOption,
+    _values: *mut *mut c_void,
+    _count: u32,
+) -> Note {
+    // SAFETY: the driver's out-pointer and the path that it read.
+    unsafe {
+        let handle = answer(result, library, core::ptr::null_mut());
+        loaded_file(result, ObjectKind::Library, handle as u64, file)
+    }
+}
+
+pub(crate) unsafe fn cuLibraryUnload(result: CUresult, library: CUlibrary) -> Note {
+    unloaded(result, ObjectKind::Library, library as u64)
+}
+
+/// # Safety
+///
+/// `image` is what the driver was given as an image.
+unsafe fn loaded_data(
+    result: CUresult,
+    object: ObjectKind,
+    handle: u64,
+    image: *const c_void,
+) -> Note {
+    // An image that the driver refused may be anything: it is not looked at.
+    let image = if result == CUDA_SUCCESS {
+        // SAFETY: the driver accepted it as an image.
+        unsafe { image::identify_at(image) }
+    } else {
+        None
+    };
+    loaded(object, handle, image, String::new())
+}
+
+/// # Safety
+///
+/// `file` is what the driver was given as a path.
+unsafe fn loaded_file(
+    result: CUresult,
+    object: ObjectKind,
+    handle: u64,
+    file: *const c_char,
+) -> Note {
+    if result != CUDA_SUCCESS || file.is_null() {
+        return loaded(object, handle, None, String::new());
+    }
+    // SAFETY: the driver has opened the file of this name.
+    let path = unsafe { CStr::from_ptr(file) }.to_string_lossy().into_owned();
+    let image = std::fs::read(&path).ok().and_then(|bytes| image::identify(&bytes));
+    loaded(object, handle, image, path)
+}
+
+fn loaded(object: ObjectKind, handle: u64, image: Option<Image>, file: String) -> Note {
+    let (bytes, hash) = image.map_or((0, 0), |image| (image.length as u64, image.hash));
+    let image = image.map_or(0, |image| kernels::loaded(handle, image.kind, bytes, hash, file));
+    Note::plain(What::Load { object, image, handle, bytes, hash })
+}
+
+fn unloaded(result: CUresult, object: ObjectKind, handle: u64) -> Note {
+    if result == CUDA_SUCCESS {
+        kernels::unloaded(handle);
+    }
+    Note::plain(What::Life(Life { object, begins: false, handle, flags: 0, priority: 0 }))
+}

@@ -1,0 +1,324 @@
+//! Kernels and graphs being launched, in every form the driver has.
+//!
+//! Each C entry gathers its arguments into a [`Call`]; all meet in [`launch_kernel`]. There the launch
+//! goes down once, between the two events if this one is timed, and is then recorded.
+
+use crate::exports::driver;
+use crate::hooks::graph;
+use crate::kernels;
+use crate::process::locked;
+use crate::record::{self, Note, PER_THREAD_STREAM};
+use crate::sample::{self, Launched};
+use apex_core::KernelId;
+use apex_core::event::{Launch, LaunchShape, What};
+use apex_core::time;
+use apex_cuda::Function;
+use apex_cuda::types::*;
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+/// What a launch was asked to do.
+struct Call {
+    function: Function,
+    kernel: CUfunction,
+    stream: u64,
+    shape: LaunchShape,
+    cooperative: bool,
+}
+
+#[inline(always)]
+unsafe fn launch_kernel(call: Call, forward: impl FnOnce() -> CUresult) -> CUresult {
+    let Call { function, stream, shape, cooperative, .. } = call;
+    let sample = sample::before(stream, configuration(call.kernel as u64, &shape));
+    let started = time::ticks();
+    let result = forward();
+    let ended = time::ticks();
+    let mut kernel = KernelId(0);
+    record::at(function, started, ended, result, || {
+        if result == CUDA_SUCCESS {
+            kernel = kernels::number(call.kernel);
+        }
+        Note { what: What::Launch(Launch { kernel, shape, cooperative, captured: false }), stream }
+    });
+    if let Some(sample) = sample {
+        sample::after(&sample, Launched { function, stream, started, kernel, shape });
+    }
+    result
+}
+
+macro_rules! kernels {
+    ($($name:ident, $twin:ident($($more:ident: $type:ty),*) cooperative: $cooperative:literal;)*) => { $(
+        kernels!(@one $name($($more: $type),*) $cooperative, |stream| stream as u64);
+        kernels!(@one $twin($($more: $type),*) $cooperative, |stream| per_thread(stream));
+    )* };
+    (@one $name:ident($($more:ident: $type:ty),*) $cooperative:literal, |$stream:ident| $which:expr) => {
+        #[inline(always)]
+        pub(crate) unsafe fn $name(
+            kernel: CUfunction,
+            grid_x: u32,
+            grid_y: u32,
+            grid_z: u32,
+            block_x: u32,
+            block_y: u32,
+            block_z: u32,
+            dynamic_shared: u32,
+            $stream: CUstream,
+            $($more: $type),*
+        ) -> CUresult {
+            let shape = LaunchShape {
+                grid: [grid_x, grid_y, grid_z],
+                block: [narrow(block_x), narrow(block_y), narrow(block_z)],
+                cluster: [0; 3],
+                dynamic_shared,
+            };
+            let cooperative = $cooperative;
+            let call = Call { function: Function::$name, kernel, stream: $which, shape, cooperative };
+            // SAFETY: the program's own arguments, unchanged, passed once.
+            unsafe {
+                launch_kernel(call, || {
+                    (driver().$name)(
+                        kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, dynamic_shared,
+                        $stream, $($more),*
+                    )
+                })
+            }
+        }
+    };
+}
+
+kernels! {
+    cuLaunchKernel, cuLaunchKernel_ptsz(arguments: *mut *mut c_void, extra: *mut *mut c_void) cooperative: false;
+    cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz(arguments: *mut *mut c_void) cooperative: true;
+}
+
+macro_rules! described_kernels {
+    ($($name:ident |$stream:ident| $which:expr;)*) => { $(
+        #[inline(always)]
+        pub(crate) unsafe fn $name(
+            config: *const CUlaunchConfig,
+            kernel: CUfunction,
+            arguments: *mut *mut c_void,
+            extra: *mut *mut c_void,
+        ) -> CUresult {
+            // SAFETY: the program's own arguments, unchanged, passed once. The driver refuses a null
+            // config; it is not looked at then.
+            unsafe {
+                let forward = || (driver().$name)(config, kernel, arguments, extra);
+                let Some(told) = config.as_ref() else { return forward() };
+                let (cluster, cooperative) = attributes(told);
+                let shape = LaunchShape {
+                    grid: [told.gridDimX, told.gridDimY, told.gridDimZ],
+                    block: [narrow(told.blockDimX), narrow(told.blockDimY), narrow(told.blockDimZ)],
+                    cluster,
+                    dynamic_shared: told.sharedMemBytes,
+                };
+                let $stream = told.hStream;
+                let call = Call { function: Function::$name, kernel, stream: $which, shape, cooperative };
+                launch_kernel(call, forward)
+            }
+        }
+    )* };
+}
+
+described_kernels! {
+    cuLaunchKernelEx |stream| stream as u64;
+    cuLaunchKernelEx_ptsz |stream| per_thread(stream);
+}
+
+const ATTRIBUTE_COOPERATIVE: u32 = 2;
+const ATTRIBUTE_CLUSTER_DIMENSION: u32 = 4;
+
+/// Cluster and cooperation among the attributes of a launch.
+///
+/// # Safety
+///
+/// `told` is a config as the driver reads it.
+#[inline(always)]
+unsafe fn attributes(told: &CUlaunchConfig) -> ([u8; 3], bool) {
+    let (mut cluster, mut cooperative) = ([0; 3], false);
+    for nth in 0..told.numAttrs as usize {
+        // SAFETY: the config has that many attributes; the kind is read as the number it is, and
+        // decides which part of the value the program has set.
+        unsafe {
+            let attribute = told.attrs.add(nth);
+            match (&raw const (*attribute).id).cast::<u32>().read() {
+                ATTRIBUTE_COOPERATIVE => cooperative = (*attribute).value.cooperative != 0,
+                ATTRIBUTE_CLUSTER_DIMENSION => {
+                    let asked = (*attribute).value.clusterDim;
+                    cluster = [asked.x, asked.y, asked.z].map(|blocks| blocks.min(255) as u8);
+                }
+                _ => {}
+            }
+        }
+    }
+    (cluster, cooperative)
+}
+
+macro_rules! graphs {
+    ($($name:ident |$stream:ident| $which:expr;)*) => { $(
+        pub(crate) unsafe fn $name(exec: CUgraphExec, $stream: CUstream) -> CUresult {
+            let function = Function::$name;
+            let stream: u64 = $which;
+            let (graph, kernels, nodes) = graph::counts(exec);
+            let shape = LaunchShape { grid: [graph, 0, 0], ..LaunchShape::default() };
+            let sample = sample::before(stream, configuration(exec as u64, &shape));
+            let started = time::ticks();
+            // SAFETY: the program's own arguments, unchanged, passed once.
+            let result = unsafe { (driver().$name)(exec, $stream) };
+            let ended = time::ticks();
+            record::at(function, started, ended, result, || Note {
+                what: What::GraphLaunch { graph, kernels, nodes, captured: false },
+                stream,
+            });
+            if let Some(sample) = sample {
+                let kernel = KernelId(0);
+                sample::after(&sample, Launched { function, stream, started, kernel, shape });
+            }
+            result
+        }
+    )* };
+}
+
+graphs! {
+    cuGraphLaunch |stream| stream as u64;
+    cuGraphLaunch_ptsz |stream| per_thread(stream);
+}
+
+/// Launches one kernel on each of several devices: one event each, without timing.
+pub(crate) unsafe fn cuLaunchCooperativeKernelMultiDevice(
+    list: *mut CUDA_LAUNCH_PARAMS,
+    count: u32,
+    flags: u32,
+) -> CUresult {
+    let started = time::ticks();
+    // SAFETY: the program's own arguments, unchanged.
+    let result = unsafe { (driver().cuLaunchCooperativeKernelMultiDevice)(list, count, flags) };
+    let ended = time::ticks();
+    let told: &[CUDA_LAUNCH_PARAMS] = if result == CUDA_SUCCESS && !list.is_null() {
+        // SAFETY: the driver succeeded, so it has read that many.
+        unsafe { core::slice::from_raw_parts(list, count as usize) }
+    } else {
+        &[]
+    };
+    for told in told {
+        let shape = LaunchShape {
+            grid: [told.gridDimX, told.gridDimY, told.gridDimZ],
+            block: [narrow(told.blockDimX), narrow(told.blockDimY), narrow(told.blockDimZ)],
+            cluster: [0; 3],
+            dynamic_shared: told.sharedMemBytes,
+        };
+        record::at(Function::cuLaunchCooperativeKernelMultiDevice, started, ended, result, || {
+            let kernel = kernels::number(told.function);
+            let launch = Launch { kernel, shape, cooperative: true, captured: false };
+            Note::on(told.hStream, What::Launch(launch))
+        });
+    }
+    result
+}
+
+// The forms of CUDA 2: block and shared memory were set on the function beforehand.
+static SET_BEFORE: Mutex<Option<HashMap<u64, ([u16; 3], u32)>>> = Mutex::new(None);
+
+pub(crate) unsafe fn cuFuncSetBlockShape(
+    _: CUresult,
+    function: CUfunction,
+    x: i32,
+    y: i32,
+    z: i32,
+) -> Note {
+    let block = [x, y, z].map(|threads| u16::try_from(threads).unwrap_or(0));
+    if let Some(mut set) = locked(&SET_BEFORE) {
+        set.get_or_insert_default().entry(function as u64).or_default().0 = block;
+    }
+    Note::plain(What::Other)
+}
+
+pub(crate) unsafe fn cuFuncSetSharedSize(_: CUresult, function: CUfunction, bytes: u32) -> Note {
+    if let Some(mut set) = locked(&SET_BEFORE) {
+        set.get_or_insert_default().entry(function as u64).or_default().1 = bytes;
+    }
+    Note::plain(What::Other)
+}
+
+pub(crate) unsafe fn cuLaunch(kernel: CUfunction) -> CUresult {
+    let call = set_before(Function::cuLaunch, kernel, 1, 1, 0);
+    // SAFETY: the program's own argument, passed once.
+    unsafe { launch_kernel(call, || (driver().cuLaunch)(kernel)) }
+}
+
+pub(crate) unsafe fn cuLaunchGrid(kernel: CUfunction, width: i32, height: i32) -> CUresult {
+    let call = set_before(Function::cuLaunchGrid, kernel, width, height, 0);
+    // SAFETY: the program's own arguments, passed once.
+    unsafe { launch_kernel(call, || (driver().cuLaunchGrid)(kernel, width, height)) }
+}
+
+pub(crate) unsafe fn cuLaunchGridAsync(
+    kernel: CUfunction,
+    width: i32,
+    height: i32,
+    stream: CUstream,
+) -> CUresult {
+    let call = set_before(Function::cuLaunchGridAsync, kernel, width, height, stream as u64);
+    // SAFETY: the program's own arguments, passed once.
+    unsafe { launch_kernel(call, || (driver().cuLaunchGridAsync)(kernel, width, height, stream)) }
+}
+
+fn set_before(
+    function: Function,
+    kernel: CUfunction,
+    width: i32,
+    height: i32,
+    stream: u64,
+) -> Call {
+    let set = locked(&SET_BEFORE).and_then(|set| set.as_ref()?.get(&(kernel as u64)).copied());
+    let (block, dynamic_shared) = set.unwrap_or_default();
+    let side = |blocks: i32| u32::try_from(blocks).unwrap_or(0);
+    let shape = LaunchShape {
+        grid: [side(width), side(height), 1],
+        block,
+        cluster: [0; 3],
+        dynamic_shared,
+    };
+    Call { function, kernel, stream, shape, cooperative: false }
+}
+
+pub(crate) unsafe fn cuLaunchHostFunc(
+    _: CUresult,
+    stream: CUstream,
+    _function: CUhostFn,
+    _data: *mut c_void,
+) -> Note {
+    Note::on(stream, What::Other)
+}
+
+pub(crate) unsafe fn cuLaunchHostFunc_v2(
+    _: CUresult,
+    stream: CUstream,
+    _function: CUhostFn,
+    _data: *mut c_void,
+    _mode: u32,
+) -> Note {
+    Note::on(stream, What::Other)
+}
+
+pub(crate) use {
+    cuLaunchHostFunc as cuLaunchHostFunc_ptsz, cuLaunchHostFunc_v2 as cuLaunchHostFunc_v2_ptsz,
+};
+
+/// Kernel and shape as one number.
+#[inline(always)]
+fn configuration(handle: u64, shape: &LaunchShape) -> u64 {
+    let [x, y, z] = shape.grid.map(u64::from);
+    let mixed = handle ^ x << 20 ^ y << 40 ^ z << 52 ^ u64::from(shape.block[0]) << 4;
+    mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
+}
+
+#[inline(always)]
+fn narrow(threads: u32) -> u16 {
+    threads.min(0xffff) as u16
+}
+
+#[inline(always)]
+fn per_thread(stream: CUstream) -> u64 {
+    if stream.is_null() { PER_THREAD_STREAM } else { stream as u64 }
+}

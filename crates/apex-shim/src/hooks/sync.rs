@@ -1,0 +1,29 @@
+//! The program waiting for the GPU. Afterwards times of earlier launches are known.
+
+use crate::record::Note;
+use crate::sample;
+use apex_core::event::{SyncKind, What};
+use apex_cuda::types::*;
+
+pub(crate) unsafe fn cuCtxSynchronize(_: CUresult) -> Note {
+    waited(SyncKind::Context, 0, core::ptr::null_mut())
+}
+
+pub(crate) unsafe fn cuCtxSynchronize_v2(_: CUresult, ctx: CUcontext) -> Note {
+    waited(SyncKind::Context, ctx as u64, core::ptr::null_mut())
+}
+
+pub(crate) unsafe fn cuStreamSynchronize(_: CUresult, stream: CUstream) -> Note {
+    waited(SyncKind::Stream, stream as u64, stream)
+}
+
+pub(crate) unsafe fn cuEventSynchronize(_: CUresult, event: CUevent) -> Note {
+    waited(SyncKind::Event, event as u64, core::ptr::null_mut())
+}
+
+pub(crate) use cuStreamSynchronize as cuStreamSynchronize_ptsz;
+
+fn waited(kind: SyncKind, object: u64, stream: CUstream) -> Note {
+    sample::harvest();
+    Note::on(stream, What::Sync { kind, object })
+}

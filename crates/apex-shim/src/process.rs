@@ -1,0 +1,260 @@
+//! What this process keeps: its settings, its rings, its facts file.
+//!
+//! Made when the first event is recorded, and again in a forked child, whose rings are its own: the
+//! parent's stay mapped there but are never written. Nothing of it is ever dropped, because threads
+//! may call the driver until the very end of the process.
+
+use crate::{contexts, kernels, load, thread};
+use apex_core::facts::{self, Fact};
+use apex_core::knobs::Knobs;
+use apex_core::ring::{ProcessMap, ProcessWord};
+use apex_core::time::{self, Clock};
+use core::ffi::CStr;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+
+/// One process under observation.
+pub(crate) struct Process {
+    /// Its rings.
+    pub(crate) map: ProcessMap,
+    /// Clock reading when it was made: the sampling budget counts from here.
+    pub(crate) started: u64,
+    facts: CString,
+}
+
+static PROCESS: AtomicPtr<Process> = AtomicPtr::new(core::ptr::null_mut());
+/// Process id whose thread is making the process's state; 0 when none is.
+static STARTING: AtomicU32 = AtomicU32::new(0);
+static REFUSED: AtomicBool = AtomicBool::new(false);
+static LOGGED: AtomicBool = AtomicBool::new(false);
+
+/// The settings, read once. A child of `fork` has its parent's.
+pub(crate) fn knobs() -> &'static Knobs {
+    static KNOBS: OnceLock<Knobs> = OnceLock::new();
+    KNOBS.get_or_init(|| {
+        // `getenv` and not the standard library's reader: that one takes a lock which another
+        // thread may have held when this process was forked.
+        let lookup = |name: &str| {
+            let name = CString::new(name).ok()?;
+            // SAFETY: a C string in, null or a C string out, copied at once.
+            let value = unsafe { libc::getenv(name.as_ptr()) };
+            // SAFETY: as above.
+            (!value.is_null())
+                .then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
+        };
+        Knobs::read(lookup, |sentence| log_line(&sentence))
+    })
+}
+
+/// This process, if it is observed. The first call makes it.
+pub(crate) fn current() -> Option<&'static Process> {
+    // SAFETY: either null or a leaked box.
+    match unsafe { PROCESS.load(Ordering::Acquire).as_ref() } {
+        Some(process) => Some(process),
+        None => start(),
+    }
+}
+
+/// Writes one fact. What cannot be written is counted.
+pub(crate) fn tell(fact: &Fact) {
+    if let Some(process) = current() {
+        process.write(fact);
+    }
+}
+
+/// Runs a part of ours that may fail. If it panics the program goes on, a counter rises, one line
+/// is logged.
+#[inline(always)]
+pub(crate) fn guard<T>(part: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(part)) {
+        Ok(value) => Some(value),
+        Err(_) => {
+            count_failure();
+            None
+        }
+    }
+}
+
+/// Takes a lock of ours, or gives up: the thread that holds it may have stayed behind in the parent
+/// of a fork, and the program must not wait for it.
+pub(crate) fn locked<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    const TRIES: u32 = 100_000;
+    for _ in 0..TRIES {
+        match lock.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            // SAFETY: gives up the processor for a moment.
+            Err(TryLockError::WouldBlock) => unsafe {
+                libc::sched_yield();
+            },
+        }
+    }
+    None
+}
+
+#[cold]
+fn count_failure() {
+    // SAFETY: either null or a leaked box.
+    if let Some(process) = unsafe { PROCESS.load(Ordering::Acquire).as_ref() } {
+        process.map.add(ProcessWord::Failures, 1);
+    }
+}
+
+/// Says something on standard error, once per process for all failures together.
+pub(crate) fn log_line(sentence: &str) {
+    if LOGGED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let line = format!("apex: {sentence}\n");
+    // SAFETY: plain write of our own bytes; a short write is as good as none.
+    unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+}
+
+#[cold]
+fn start() -> Option<&'static Process> {
+    if REFUSED.load(Ordering::Relaxed) {
+        return None;
+    }
+    let me = std::process::id();
+    loop {
+        match STARTING.compare_exchange(0, me, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => break,
+            Err(owner) if owner != me => {
+                STARTING.compare_exchange(owner, 0, Ordering::Relaxed, Ordering::Relaxed).ok();
+            }
+            // SAFETY: gives up the processor until the other thread is done.
+            Err(_) => unsafe {
+                libc::sched_yield();
+            },
+        }
+    }
+    // SAFETY: either null or a leaked box; another thread may have been first.
+    let there = unsafe { PROCESS.load(Ordering::Acquire).as_ref() };
+    let made = there.or_else(make);
+    STARTING.store(0, Ordering::Release);
+    made
+}
+
+fn make() -> Option<&'static Process> {
+    watch_panics_and_forks();
+    let knobs = knobs();
+    let folder = knobs.rings.as_deref().filter(|_| knobs.enabled);
+    let process = folder.and_then(|folder| match create(folder, knobs.ring_events) {
+        Ok(process) => Some(process),
+        Err(error) => {
+            log_line(&format!(
+                "nothing is recorded of this program: no ring in {}: {error}",
+                folder.display()
+            ));
+            None
+        }
+    });
+    let Some(process) = process else {
+        REFUSED.store(true, Ordering::Relaxed);
+        return None;
+    };
+    let process: &'static Process = Box::leak(Box::new(process));
+    PROCESS.store((&raw const *process).cast_mut(), Ordering::Release);
+    process.write(&Fact::Process(describe_process()));
+    Some(process)
+}
+
+fn create(folder: &Path, ring_events: u64) -> std::io::Result<Process> {
+    let started = time::ticks();
+    let pid = std::process::id();
+    // A program that replaced itself with `exec` keeps its number: take the next free name.
+    for attempt in 0..10_000 {
+        let ring = folder.join(format!("{pid}-{attempt}.ring"));
+        match ProcessMap::create(&ring, ring_events, Clock::chosen().code(), started) {
+            Ok(map) => {
+                let facts = folder.join(format!("{pid}-{attempt}.facts"));
+                let facts = CString::new(facts.as_os_str().as_bytes())?;
+                return Ok(Process { map, started, facts });
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(std::io::Error::other("too many ring files of this process"))
+}
+
+impl Process {
+    fn write(&self, fact: &Fact) {
+        let line = fact.line();
+        // Opened anew each time: facts are few, and a descriptor kept open could be closed or
+        // reused by a program that closes what it does not know.
+        // SAFETY: a C string and plain flags; the line is ours; the descriptor is closed once.
+        let written = unsafe {
+            let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
+            let file = libc::open(self.facts.as_ptr(), flags, 0o600);
+            let written =
+                if file < 0 { -1 } else { libc::write(file, line.as_ptr().cast(), line.len()) };
+            if file >= 0 {
+                libc::close(file);
+            }
+            written
+        };
+        if written.cast_unsigned() != line.len() {
+            self.map.add(ProcessWord::FactsLost, 1);
+        }
+    }
+}
+
+fn describe_process() -> facts::Process {
+    let arguments = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let arguments = arguments.split(|&byte| byte == 0).filter(|argument| !argument.is_empty());
+    let loaded = load::loaded();
+    facts::Process {
+        pid: u64::from(std::process::id()),
+        // SAFETY: a plain system call.
+        parent: u64::from(unsafe { libc::getppid() }.cast_unsigned()),
+        executable: std::fs::read_link("/proc/self/exe")
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into(),
+        arguments: arguments
+            .map(|argument| String::from_utf8_lossy(argument).into_owned())
+            .collect(),
+        driver_version: driver_version(),
+        driver_path: loaded
+            .map(|loaded| loaded.path.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        standin: loaded.is_some_and(|loaded| loaded.has(c"apex_standin")),
+        started: time::wall_nanos() / 1_000_000_000,
+    }
+}
+
+fn driver_version() -> u64 {
+    let mut version = 0;
+    // SAFETY: a valid place for the answer.
+    unsafe { (crate::exports::driver().cuDriverGetVersion)(&raw mut version) };
+    u64::try_from(version).unwrap_or(0)
+}
+
+fn watch_panics_and_forks() {
+    static WATCHED: AtomicBool = AtomicBool::new(false);
+    if WATCHED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    // This library has a standard library of its own: the program's hook, if any, is another.
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        log_line(&format!("a part of apex failed at {place}; the program goes on without it"));
+    }));
+    // SAFETY: the handler is a plain function of this library, which is never unloaded.
+    unsafe { libc::pthread_atfork(None, None, Some(forget_parent)) };
+}
+
+/// In a forked child: its rings are its own, made when it first records something.
+extern "C" fn forget_parent() {
+    PROCESS.store(core::ptr::null_mut(), Ordering::Release);
+    STARTING.store(0, Ordering::Release);
+    LOGGED.store(false, Ordering::Relaxed);
+    thread::forget();
+    kernels::forget();
+    contexts::forget_all();
+}

@@ -1,0 +1,232 @@
+//! Times some launches on the GPU with a pair of events around them.
+//!
+//! Which launches is decided by `apex-policy` under a budget. Everything here belongs to one thread:
+//! its event pairs, what is pending on them; so there is no lock. A pair is asked for its time only
+//! from a launch or a wait in the context it was made in, and never while anything is being captured:
+//! a question to the driver could break the program's capture.
+//!
+//! If the first event has already passed when the second is recorded, the GPU had run dry and the
+//! time contains its wait for the launch: such a time is marked as an upper bound.
+
+use crate::exports::driver;
+use crate::process::{guard, knobs};
+use crate::thread::Thread;
+use crate::{capture, thread};
+use apex_core::event::{CallId, Event, Head, KernelId, LaunchShape, TimeBasis, What};
+use apex_core::knobs::Timing;
+use apex_core::ring::RingWord;
+use apex_core::time;
+use apex_cuda::Function;
+use apex_cuda::types::{CUDA_ERROR_NOT_READY, CUDA_SUCCESS, CUcontext, CUevent, CUstream};
+use apex_policy::sampling::{Schedule, is_affordable};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// One thread's share of the sampling.
+pub(crate) struct Sampler {
+    schedule: Schedule,
+    pairs: Vec<Pair>,
+    pending: usize,
+    enabled: bool,
+    percent: f64,
+    started: u64,
+    contexts_seen: u32,
+}
+
+/// A launch that is being timed: which pair stands around it.
+pub(crate) struct Sample {
+    pair: usize,
+}
+
+/// What was launched.
+pub(crate) struct Launched {
+    /// Through which function.
+    pub(crate) function: Function,
+    /// On which stream.
+    pub(crate) stream: u64,
+    /// When.
+    pub(crate) started: u64,
+    /// The kernel; zero for a graph.
+    pub(crate) kernel: KernelId,
+    /// Its shape; for a graph `grid[0]` is the graph's number.
+    pub(crate) shape: LaunchShape,
+}
+
+struct Pair {
+    context: CUcontext,
+    first: CUevent,
+    second: CUevent,
+    pending: Option<(Launched, TimeBasis)>,
+    taken: bool,
+}
+
+const MOST_PAIRS: usize = 16;
+
+/// Ticks that all threads of the process have spent here.
+static SPENT: AtomicU64 = AtomicU64::new(0);
+/// Counts ends of contexts; what belonged to them is forgotten.
+static CONTEXTS_ENDED: AtomicU32 = AtomicU32::new(0);
+
+impl Sampler {
+    /// For a thread of a process that began at `started`.
+    pub(crate) fn new(started: u64) -> Sampler {
+        let knobs = knobs();
+        Sampler {
+            schedule: Schedule::default(),
+            pairs: Vec::with_capacity(MOST_PAIRS),
+            pending: 0,
+            enabled: knobs.timing == Timing::Sampled && knobs.sampling_percent > 0.0,
+            percent: knobs.sampling_percent,
+            started,
+            contexts_seen: CONTEXTS_ENDED.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A context is about to end: its events are gone with it.
+pub(crate) fn context_ends() {
+    CONTEXTS_ENDED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Before a launch: is it one to time? Then the first event is recorded.
+#[inline(always)]
+pub(crate) fn before(stream: u64, configuration: u64) -> Option<Sample> {
+    let sampler = &mut thread::current()?.sampler;
+    if !sampler.enabled || !sampler.schedule.is_due(configuration) {
+        return None;
+    }
+    guard(|| begin(stream, configuration)).flatten()
+}
+
+#[cold]
+fn begin(stream: u64, configuration: u64) -> Option<Sample> {
+    let entered = time::ticks();
+    if capture::any() {
+        return None;
+    }
+    let thread = thread::current()?;
+    let sampler = &mut thread.sampler;
+    let young = sampler.schedule.is_young(configuration);
+    let elapsed = entered.saturating_sub(sampler.started);
+    if !is_affordable(elapsed, SPENT.load(Ordering::Relaxed), sampler.percent, young) {
+        return None;
+    }
+    sampler.schedule.advance(configuration);
+    let sample = collect(thread)
+        .and_then(|context| free_pair(&mut thread.sampler, context))
+        .filter(|&pair| record(thread.sampler.pairs[pair].first, stream))
+        .map(|pair| Sample { pair });
+    spent(thread, entered);
+    sample
+}
+
+/// Right after a launch: the second event is recorded.
+#[cold]
+pub(crate) fn after(sample: &Sample, launched: Launched) {
+    let entered = time::ticks();
+    guard(|| {
+        let Some(thread) = thread::current() else { return };
+        let Some(pair) = thread.sampler.pairs.get_mut(sample.pair) else { return };
+        pair.taken = false;
+        if record(pair.second, launched.stream) {
+            // SAFETY: an event of ours in the current context.
+            let passed = unsafe { (driver().cuEventQuery)(pair.first) } != CUDA_ERROR_NOT_READY;
+            let basis = if passed { TimeBasis::EventPairIdle } else { TimeBasis::EventPair };
+            pair.pending = Some((launched, basis));
+            thread.sampler.pending += 1;
+        }
+        spent(thread, entered);
+    });
+}
+
+/// After the program has waited for the GPU: times that have become known are written down.
+#[inline(always)]
+pub(crate) fn harvest() {
+    let Some(thread) = thread::current() else { return };
+    if thread.sampler.pending == 0 || capture::any() {
+        return;
+    }
+    let entered = time::ticks();
+    guard(|| collect(thread));
+    spent(thread, entered);
+}
+
+/// Writes down what has become known in the current context, which it returns.
+fn collect(thread: &mut Thread) -> Option<CUcontext> {
+    let mut context = core::ptr::null_mut();
+    // SAFETY: a valid place for the answer.
+    unsafe { (driver().cuCtxGetCurrent)(&raw mut context) };
+    if context.is_null() {
+        return None;
+    }
+    let ended = CONTEXTS_ENDED.load(Ordering::Relaxed);
+    let sampler = &mut thread.sampler;
+    if sampler.contexts_seen != ended {
+        sampler.contexts_seen = ended;
+        sampler.pairs.clear();
+        sampler.pending = 0;
+    }
+    for pair in sampler.pairs.iter_mut().filter(|pair| pair.context == context) {
+        if pair.pending.is_none() {
+            continue;
+        }
+        let mut millis = 0.0_f32;
+        // SAFETY: events of ours in the current context and a valid place for the answer.
+        let known = unsafe {
+            (driver().cuEventQuery)(pair.second) == CUDA_SUCCESS
+                && (driver().cuEventElapsedTime)(&raw mut millis, pair.first, pair.second)
+                    == CUDA_SUCCESS
+        };
+        if known && let Some((launched, basis)) = pair.pending.take() {
+            sampler.pending -= 1;
+            let head = Head {
+                call: CallId(launched.function as u16),
+                result: 0,
+                start: launched.started,
+                ticks: 0,
+                device: thread.device,
+                context: thread.context_id,
+                stream: launched.stream,
+            };
+            let nanos = (f64::from(millis) * 1e6).round() as u64;
+            let Launched { kernel, shape, .. } = launched;
+            thread
+                .writer
+                .push(&Event { head, what: What::GpuTime { kernel, shape, nanos, basis } });
+        }
+    }
+    Some(context)
+}
+
+/// A pair of this context with nothing pending; the oldest context's goes if there are too many.
+fn free_pair(sampler: &mut Sampler, context: CUcontext) -> Option<usize> {
+    let free = |pair: &Pair| pair.context == context && pair.pending.is_none() && !pair.taken;
+    let found = sampler.pairs.iter().position(free).or_else(|| {
+        (sampler.pairs.len() < MOST_PAIRS).then(|| new_pair(context))?.map(|pair| {
+            sampler.pairs.push(pair);
+            sampler.pairs.len() - 1
+        })
+    })?;
+    sampler.pairs[found].taken = true;
+    Some(found)
+}
+
+fn new_pair(context: CUcontext) -> Option<Pair> {
+    let (mut first, mut second) = (core::ptr::null_mut(), core::ptr::null_mut());
+    // SAFETY: valid places for the answers; flags 0 is an event with a time.
+    let made = unsafe {
+        (driver().cuEventCreate)(&raw mut first, 0) == CUDA_SUCCESS
+            && (driver().cuEventCreate)(&raw mut second, 0) == CUDA_SUCCESS
+    };
+    made.then_some(Pair { context, first, second, pending: None, taken: false })
+}
+
+fn record(event: CUevent, stream: u64) -> bool {
+    // SAFETY: an event of ours and the program's own stream; if they do not fit the driver says so.
+    unsafe { (driver().cuEventRecord)(event, stream as CUstream) == CUDA_SUCCESS }
+}
+
+fn spent(thread: &Thread, entered: u64) {
+    let ticks = time::ticks().wrapping_sub(entered);
+    SPENT.fetch_add(ticks, Ordering::Relaxed);
+    thread.writer.add(RingWord::SamplingTicks, ticks);
+}

@@ -1,0 +1,169 @@
+//! What each thread keeps: its ring, the context it last saw, its share of the sampling.
+//!
+//! The thread's block is found through one word of static thread-local storage, read with two
+//! instructions; the general way would call a function of the loader on every recorded call. Word 0
+//! means "not started", 1 means "not recorded"; else it is the block's address.
+
+use crate::process;
+use crate::sample::Sampler;
+use apex_core::event::{CallId, Event, Head, Life, ObjectKind, What};
+use apex_core::ring::{ProcessWord, Writer};
+use apex_core::time;
+use apex_cuda::types::CUcontext;
+use core::arch::{asm, global_asm};
+use std::sync::OnceLock;
+
+/// One thread under observation.
+pub(crate) struct Thread {
+    /// Its ring.
+    pub(crate) writer: Writer<'static>,
+    /// The context that was current at its last recorded call, with its number and device.
+    pub(crate) context: CUcontext,
+    /// Number of that context.
+    pub(crate) context_id: u16,
+    /// Device of that context.
+    pub(crate) device: u8,
+    /// Which of its launches are timed.
+    pub(crate) sampler: Sampler,
+}
+
+const NOT_RECORDED: usize = 1;
+
+global_asm!(
+    ".pushsection .tbss.apex_thread,\"awT\",@nobits",
+    ".hidden apex_thread",
+    ".globl apex_thread",
+    ".type apex_thread, @object",
+    ".size apex_thread, 8",
+    ".balign 8",
+    "apex_thread:",
+    ".zero 8",
+    ".popsection",
+);
+
+#[inline(always)]
+fn word() -> usize {
+    let word;
+    // SAFETY: reads this thread's own word; the loader has set up its place.
+    unsafe {
+        asm!(
+            "mov {word}, qword ptr [rip + apex_thread@GOTTPOFF]",
+            "mov {word}, qword ptr fs:[{word}]",
+            word = out(reg) word,
+            options(nostack, readonly, preserves_flags, pure),
+        );
+    }
+    word
+}
+
+fn set_word(word: usize) {
+    // SAFETY: writes this thread's own word.
+    unsafe {
+        asm!(
+            "mov {place}, qword ptr [rip + apex_thread@GOTTPOFF]",
+            "mov qword ptr fs:[{place}], {word}",
+            place = out(reg) _,
+            word = in(reg) word,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// This thread's block, if it is recorded. The caller keeps the borrow shorter than any call of the
+/// driver: a call may come back into this library on the same thread.
+#[inline(always)]
+pub(crate) fn current() -> Option<&'static mut Thread> {
+    match word() {
+        0 => start(),
+        NOT_RECORDED => None,
+        // SAFETY: the word was set from a leaked box by this thread, and the caller holds no other
+        // borrow of it.
+        address => Some(unsafe { &mut *(address as *mut Thread) }),
+    }
+}
+
+/// Forgets this thread's block without touching it: it belongs to the parent of a fork.
+pub(crate) fn forget() {
+    set_word(0);
+    if let Some(&key) = KEY.get() {
+        // SAFETY: the key exists; without its value the ring is not released at the thread's end.
+        unsafe { libc::pthread_setspecific(key, core::ptr::null()) };
+    }
+}
+
+#[cold]
+fn start() -> Option<&'static mut Thread> {
+    process::guard(begin).flatten()
+}
+
+fn begin() -> Option<&'static mut Thread> {
+    // Until this is done the thread is not recorded: what we call here may come back.
+    set_word(NOT_RECORDED);
+    let Some(process) = process::current() else { return None };
+    if process::knobs().fault.as_deref() == Some("panic-in-record") {
+        set_word(0);
+        panic!("asked for by APEX_FAULT");
+    }
+    let writer = match process.map.claim() {
+        Ok(writer) => writer,
+        Err(error) => {
+            process.map.add(ProcessWord::LostWithoutRing, 1);
+            process::log_line(&format!("a thread is not recorded: no ring for it: {error}"));
+            return None;
+        }
+    };
+    let thread = Box::leak(Box::new(Thread {
+        writer,
+        context: core::ptr::null_mut(),
+        context_id: 0,
+        device: u8::MAX,
+        sampler: Sampler::new(process.started),
+    }));
+    thread.writer.push(&birth());
+    at_thread_exit(&raw mut *thread);
+    set_word(&raw mut *thread as usize);
+    Some(thread)
+}
+
+/// The first event of each owner of a ring: whose it is from here on.
+fn birth() -> Event {
+    // SAFETY: a plain system call.
+    let thread = unsafe { libc::gettid() };
+    let life = Life {
+        object: ObjectKind::Thread,
+        begins: true,
+        handle: u64::from(thread.cast_unsigned()),
+        flags: 0,
+        priority: 0,
+    };
+    let head = Head {
+        call: CallId(u16::MAX),
+        result: 0,
+        start: time::ticks(),
+        ticks: 0,
+        device: u8::MAX,
+        context: 0,
+        stream: 0,
+    };
+    Event { head, what: What::Life(life) }
+}
+
+static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
+
+fn at_thread_exit(thread: *mut Thread) {
+    let key = *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: a valid place for the key; the destructor is never unloaded.
+        unsafe { libc::pthread_key_create(&raw mut key, Some(release)) };
+        key
+    });
+    // SAFETY: the key was made above.
+    unsafe { libc::pthread_setspecific(key, thread.cast()) };
+}
+
+unsafe extern "C" fn release(thread: *mut libc::c_void) {
+    set_word(0);
+    // SAFETY: set by `start` from a leaked box and given here once, at the end of that thread.
+    let thread = unsafe { Box::from_raw(thread.cast::<Thread>()) };
+    thread.writer.release();
+}
