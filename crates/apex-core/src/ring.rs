@@ -149,6 +149,11 @@ impl<'a> Writer<'a> {
         cell.store(cell.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
     }
 
+    /// Whether the next event would be lost. For a writer that can wait.
+    pub fn is_full(&mut self) -> bool {
+        !self.has_room()
+    }
+
     /// Lets another thread have the ring.
     pub fn release(self) {
         self.words[RingWord::State as usize].store(RELEASED, Ordering::Release);

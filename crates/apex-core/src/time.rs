@@ -157,6 +157,26 @@ impl Scale {
         }
     }
 
+    /// The clock reading at a moment of the monotonic clock.
+    #[must_use]
+    pub fn reading(&self, moment: u64) -> u64 {
+        let span = |nanos: u64| {
+            #[expect(
+                clippy::cast_precision_loss,
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "lengths of time are far below 2^53; a float above u64 saturates"
+            )]
+            let ticks = (nanos as f64 / self.nanos_per_tick) as u64;
+            ticks
+        };
+        if moment >= self.origin.nanos {
+            self.origin.ticks.saturating_add(span(moment - self.origin.nanos))
+        } else {
+            self.origin.ticks.saturating_sub(span(self.origin.nanos - moment))
+        }
+    }
+
     /// A length of time in nanoseconds.
     #[must_use]
     pub fn span(&self, ticks: u64) -> u64 {
@@ -191,6 +211,8 @@ mod tests {
         let expected = first.nanos + (last.nanos - first.nanos) / 2;
         assert!(middle.abs_diff(expected) < 1_000, "{middle} against {expected}");
         assert!(scale.moment(first.ticks - 1) <= first.nanos);
+        let there_and_back = scale.moment(scale.reading(last.nanos + 1_000_000));
+        assert!(there_and_back.abs_diff(last.nanos + 1_000_000) < 10);
     }
 
     #[test]

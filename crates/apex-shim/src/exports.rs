@@ -21,12 +21,14 @@ unsafe extern "C" {
     static mut apex_driver: Driver;
 }
 
+const TABLE: *const Driver = &raw const apex_driver;
+
 /// The driver's functions by name. Each may still be a stub; calling it is right in any case.
 #[inline(always)]
 pub(crate) fn driver() -> &'static Driver {
     // SAFETY: the table has the layout of `Driver` (asserted by apex-cuda), no entry is ever null,
     // and entries change only from a stub to the function it stands for, by pointer-sized stores.
-    unsafe { &*(&raw const apex_driver) }
+    unsafe { &*TABLE }
 }
 
 /// Replaces every stub.

@@ -5,7 +5,11 @@
 //! written. `_ptsz` and `_ptds` twins are described by their base: only their null stream differs, and
 //! `record` knows.
 
-#![allow(non_snake_case, reason = "hooks bear the names of the functions they describe")]
+#![allow(
+    non_snake_case,
+    clippy::too_many_arguments,
+    reason = "hooks bear the names and the arguments of the functions they describe"
+)]
 
 pub(crate) mod capture;
 pub(crate) mod code;

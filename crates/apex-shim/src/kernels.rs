@@ -25,6 +25,8 @@ static REGISTER: Mutex<Option<Register>> = Mutex::new(None);
 struct Register {
     /// Number of each kernel by name, image and registers.
     kernels: HashMap<(String, u64, u64), u32>,
+    /// Number of a kernel by its name alone; of several that share it, the last.
+    names: HashMap<String, u32>,
     /// Handles that the table could not hold.
     odd: HashMap<u64, u32>,
     /// Image of each module and library.
@@ -71,6 +73,7 @@ pub(crate) fn unloaded(handle: u64) {
 pub(crate) fn forget() {
     with_register(|register| {
         register.kernels.clear();
+        register.names.clear();
         register.odd.clear();
     });
     KERNELS.clear();
@@ -78,9 +81,7 @@ pub(crate) fn forget() {
 
 /// The number of a kernel by its mangled name, for records that carry nothing else.
 pub(crate) fn number_by_name(name: &str) -> KernelId {
-    let found = with_register(|register| {
-        register.kernels.iter().find(|((known, ..), _)| known == name).map(|(_, &number)| number)
-    });
+    let found = with_register(|register| register.names.get(name).copied());
     KernelId(found.flatten().unwrap_or(0))
 }
 
@@ -105,6 +106,7 @@ fn look_up(function: CUfunction) -> KernelId {
         let next = u32::try_from(register.kernels.len() + 1).unwrap_or(0);
         let key = (facts.name.clone(), hash, facts.registers);
         let number = *register.kernels.entry(key).or_insert(next);
+        register.names.insert(facts.name.clone(), number);
         if KERNELS.get(handle).is_none() {
             KERNELS.insert(handle, number);
         }

@@ -107,7 +107,7 @@ fn push(
         stream,
     };
     thread.writer.push(&Event { head, what });
-    if thread.writer.position() % OWN_COST_EVERY == 0 {
+    if thread.writer.position().is_multiple_of(OWN_COST_EVERY) {
         thread.writer.add(RingWord::OwnTicks, time::ticks().wrapping_sub(ended));
         thread.writer.add(RingWord::OwnCalls, 1);
     }

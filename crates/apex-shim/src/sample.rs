@@ -11,7 +11,7 @@
 use crate::exports::driver;
 use crate::process::{guard, knobs};
 use crate::thread::Thread;
-use crate::{capture, thread};
+use crate::{capture, cupti, thread};
 use apex_core::event::{CallId, Event, Head, KernelId, LaunchShape, TimeBasis, What};
 use apex_core::knobs::Timing;
 use apex_core::ring::RingWord;
@@ -74,7 +74,7 @@ impl Sampler {
             schedule: Schedule::default(),
             pairs: Vec::with_capacity(MOST_PAIRS),
             pending: 0,
-            enabled: knobs.timing == Timing::Sampled && knobs.sampling_percent > 0.0,
+            enabled: knobs.timing != Timing::Off && !cupti::is_on() && knobs.sampling_percent > 0.0,
             percent: knobs.sampling_percent,
             started,
             contexts_seen: CONTEXTS_ENDED.load(Ordering::Relaxed),

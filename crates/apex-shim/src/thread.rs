@@ -99,7 +99,7 @@ fn start() -> Option<&'static mut Thread> {
 fn begin() -> Option<&'static mut Thread> {
     // Until this is done the thread is not recorded: what we call here may come back.
     set_word(NOT_RECORDED);
-    let Some(process) = process::current() else { return None };
+    let process = process::current()?;
     if process::knobs().fault.as_deref() == Some("panic-in-record") {
         set_word(0);
         panic!("asked for by APEX_FAULT");

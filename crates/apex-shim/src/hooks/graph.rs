@@ -191,20 +191,21 @@ impl Walk {
     /// `node` is a node of the driver.
     unsafe fn visit(&mut self, node: CUgraphNode, depth: u32) {
         self.nodes += 1;
-        // SAFETY: the caller's promise, here and below; valid places for the answers.
-        match unsafe { node_kind(node) } {
-            NODE_KERNEL => {
-                let kernel = unsafe { node_kernel(node) };
-                *self.kernels.entry(kernel).or_default() += 1;
-            }
-            NODE_CHILD => unsafe {
-                let mut child = core::ptr::null_mut();
-                if (driver().cuGraphChildGraphNodeGetGraph)(node, &raw mut child) == CUDA_SUCCESS {
-                    self.walk(child, depth + 1);
+        // SAFETY: the caller's promise; valid places for the answers.
+        unsafe {
+            match node_kind(node) {
+                NODE_KERNEL => *self.kernels.entry(node_kernel(node)).or_default() += 1,
+                NODE_CHILD => {
+                    let mut child = core::ptr::null_mut();
+                    if (driver().cuGraphChildGraphNodeGetGraph)(node, &raw mut child)
+                        == CUDA_SUCCESS
+                    {
+                        self.walk(child, depth + 1);
+                    }
                 }
-            },
-            NODE_CONDITIONAL => self.conditionals += 1,
-            _ => {}
+                NODE_CONDITIONAL => self.conditionals += 1,
+                _ => {}
+            }
         }
     }
 }

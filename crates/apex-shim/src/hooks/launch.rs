@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 /// What a launch was asked to do.
+#[derive(Clone, Copy)]
 struct Call {
     function: Function,
     kernel: CUfunction,
@@ -217,7 +218,8 @@ pub(crate) unsafe fn cuLaunchCooperativeKernelMultiDevice(
 }
 
 // The forms of CUDA 2: block and shared memory were set on the function beforehand.
-static SET_BEFORE: Mutex<Option<HashMap<u64, ([u16; 3], u32)>>> = Mutex::new(None);
+static SET_BEFORE: Mutex<Option<HashMap<u64, SetBefore>>> = Mutex::new(None);
+type SetBefore = ([u16; 3], u32);
 
 pub(crate) unsafe fn cuFuncSetBlockShape(
     _: CUresult,

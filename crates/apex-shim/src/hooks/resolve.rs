@@ -15,10 +15,13 @@ pub(crate) unsafe fn cuInit(flags: u32) -> CUresult {
     let started = time::ticks();
     // SAFETY: the program's own argument.
     let result = unsafe { (driver().cuInit)(flags) };
-    record::call(Function::cuInit, false, started, result, || record::Note::plain(What::Other));
-    if result == CUDA_SUCCESS {
-        cupti::start_once();
-    }
+    record::call(Function::cuInit, false, started, result, || {
+        // Before this thread's block is made: whether CUPTI runs decides whether it samples.
+        if result == CUDA_SUCCESS {
+            cupti::start_once();
+        }
+        record::Note::plain(What::Other)
+    });
     result
 }
 
