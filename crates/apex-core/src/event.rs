@@ -344,7 +344,7 @@ const FLAG_CAPTURED: u32 = 2;
 // Word 3: kind 8 | device 8 | context 16 | subject 32.   Word 4: stream.   Words 5..7: particulars.
 impl Event {
     /// Packs the event for `position` of its ring.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn pack(&self, position: u64) -> Record {
         let (kind, subject, rest) = match self.what {

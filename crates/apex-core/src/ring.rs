@@ -29,7 +29,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXRNG1");
 /// Bytes of the header at the start of a process file, and of each ring's own header.
 pub const HEADER_BYTES: usize = 4096;
 /// Rings in one process file.
-pub const MOST_RINGS: usize = 1024;
+pub const MOST_RINGS: usize = 512;
 /// Fewest and most records of a ring; always a power of two.
 pub const RING_EVENTS: std::ops::RangeInclusive<u64> = 64..=1 << 20;
 
@@ -67,7 +67,7 @@ pub enum RingWord {
     Head = 0,
     /// Events that found the ring full.
     Lost = 1,
-    /// Free, owned or released.
+    /// Zero before its first owner, then owned or released.
     State = 2,
     /// Ticks that recording itself took, over the calls in which it was measured.
     OwnTicks = 3,
@@ -79,8 +79,6 @@ pub enum RingWord {
     Tail = 8,
 }
 
-#[cfg(not(loom))]
-const FREE: u64 = 0;
 #[cfg(not(loom))]
 const OWNED: u64 = 1;
 const RELEASED: u64 = 2;
@@ -117,7 +115,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes one event, or counts it as lost if the collector is a whole ring behind.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, event: &Event) {
         if self.head.wrapping_sub(self.tail_seen) >= self.capacity && !self.has_room() {
             self.add(RingWord::Lost, 1);
@@ -133,6 +131,23 @@ impl<'a> Writer<'a> {
         }
         self.head = self.head.wrapping_add(1);
         self.words[RingWord::Head as usize].store(self.head, Ordering::Release);
+        self.fetch_ahead();
+    }
+
+    /// Brings the place of a coming event into the cache: the collector has read that line, and a
+    /// launch should not wait for it to come back.
+    #[inline(always)]
+    fn fetch_ahead(&self) {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        {
+            const AHEAD: u64 = 4;
+            let slot = (self.head.wrapping_add(AHEAD) & (self.capacity - 1)) as usize;
+            if let Some(word) = self.words.get(HEADER_WORDS + slot * WORDS) {
+                use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+                // SAFETY: a hint about an address inside the ring; every x86-64 takes it.
+                unsafe { _mm_prefetch::<_MM_HINT_ET0>((&raw const *word).cast()) };
+            }
+        }
     }
 
     /// Events written so far.
@@ -410,8 +425,8 @@ pub use mapped::ProcessMap;
 #[cfg(not(loom))]
 mod mapped {
     use super::{
-        AtomicU64, FREE, HEADER_BYTES, HEADER_WORDS, MAGIC, MOST_RINGS, OWNED, Ordering,
-        ProcessWord, RELEASED, RING_EVENTS, RingWord, Writer, ring_offset, ring_stride,
+        AtomicU64, HEADER_BYTES, HEADER_WORDS, MAGIC, MOST_RINGS, OWNED, Ordering, ProcessWord,
+        RELEASED, RING_EVENTS, RingWord, Writer, ring_offset, ring_stride,
     };
     use std::ffi::{CStr, CString};
     use std::io;
@@ -475,7 +490,7 @@ mod mapped {
             // The place stays unused if the space is refused: nobody may touch its pages.
             reserve(&self.path, offset, ring_stride(self.ring_events))?;
             let ring = self.ring(index);
-            debug_assert_eq!(ring[RingWord::State as usize].load(Ordering::Relaxed), FREE);
+            map_now(ring);
             ring[RingWord::State as usize].store(OWNED, Ordering::Release);
             Ok(Writer::resume(ring))
         }
@@ -517,6 +532,12 @@ mod mapped {
 
     fn size_and_map(file: libc::c_int, bytes: u64) -> io::Result<&'static [AtomicU64]> {
         let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
+        if bytes > largest_file() {
+            // Going on would bring the program a SIGXFSZ.
+            return Err(io::Error::other(
+                "the limit on file sizes (ulimit -f) leaves no room for rings",
+            ));
+        }
         // SAFETY: plain calls on an open descriptor.
         let sized = unsafe {
             libc::ftruncate(file, length) == 0
@@ -543,6 +564,22 @@ mod mapped {
         // SAFETY: the mapping is page-aligned, `bytes` long, zero-filled, never unmapped, and only
         // ever accessed as atomics; every bit pattern is a valid word.
         Ok(unsafe { std::slice::from_raw_parts(address.cast::<AtomicU64>(), bytes / 8) })
+    }
+
+    fn largest_file() -> u64 {
+        let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
+        // SAFETY: a valid place for the answer.
+        unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+        limit.rlim_cur
+    }
+
+    /// Maps the ring's pages at once: else every 64th event of a new thread would pay for a page
+    /// fault. A kernel that cannot (before 5.14) leaves it at that.
+    fn map_now(ring: &[AtomicU64]) {
+        const MADV_POPULATE_WRITE: libc::c_int = 23;
+        let start = ring.as_ptr().cast_mut().cast();
+        // SAFETY: whole pages of our own mapping, whose space is reserved.
+        unsafe { libc::madvise(start, size_of_val(ring), MADV_POPULATE_WRITE) };
     }
 
     fn reserve(path: &CStr, offset: u64, bytes: u64) -> io::Result<()> {

@@ -24,6 +24,7 @@ static CHOSEN: AtomicU8 = AtomicU8::new(UNDECIDED);
 
 impl Clock {
     /// The clock of this machine.
+    #[inline]
     #[must_use]
     pub fn chosen() -> Clock {
         match CHOSEN.load(Ordering::Relaxed) {

@@ -17,6 +17,8 @@ const SLOTS: usize = 4096;
 /// Timings of a young configuration before the distances grow.
 const YOUNG: u8 = 4;
 const MOST_APART: u16 = 1024;
+/// Launches until a configuration that could not be afforded is considered again.
+const PUT_OFF: u16 = 64;
 /// Ticks that young configurations may spend beyond the budget: under a millisecond in all.
 const OVERDRAFT: u64 = 1 << 20;
 
@@ -50,6 +52,11 @@ impl Schedule {
         if timed >= YOUNG {
             self.wait[slot] = 1_u16.checked_shl(u32::from(timed - YOUNG) + 1).unwrap_or(MOST_APART).min(MOST_APART);
         }
+    }
+
+    /// A launch that was due could not be afforded: the question is asked again a little later.
+    pub fn put_off(&mut self, configuration: u64) {
+        self.wait[configuration as usize & (SLOTS - 1)] = PUT_OFF;
     }
 
     /// Whether the configuration has been timed only a few times yet.
@@ -101,6 +108,17 @@ mod tests {
         assert!((90..120).contains(&timed.len()), "{}", timed.len());
         let apart = timed.windows(2).map(|pair| pair[1] - pair[0]).max();
         assert_eq!(apart, Some(u32::from(MOST_APART) + 1));
+    }
+
+    #[test]
+    fn what_cannot_be_afforded_is_put_off() {
+        let mut schedule = Schedule::default();
+        schedule.is_due(5);
+        assert!(schedule.is_due(5));
+        schedule.put_off(5);
+        let waited = (0..1000).take_while(|_| !schedule.is_due(5)).count();
+        assert_eq!(waited, usize::from(PUT_OFF));
+        assert!(schedule.is_young(5));
     }
 
     #[test]

@@ -30,10 +30,17 @@ impl Handles {
     #[inline(always)]
     pub(crate) fn get(&self, handle: u64) -> Option<u32> {
         let key = key(handle)?;
+        let entry = self.slots[home(key)].load(Ordering::Relaxed);
+        if entry >> NUMBER_BITS == key { Some(number(entry)) } else { self.search(key) }
+    }
+
+    /// Looks beside the place where the handle should be.
+    #[cold]
+    fn search(&self, key: u64) -> Option<u32> {
         for slot in self.neighbourhood(key) {
             let entry = slot.load(Ordering::Relaxed);
             if entry >> NUMBER_BITS == key {
-                return Some((entry & u64::from(MOST_NUMBERS - 1)) as u32);
+                return Some(number(entry));
             }
             if entry == 0 {
                 return None;
@@ -65,11 +72,20 @@ impl Handles {
         }
     }
 
-    #[inline(always)]
     fn neighbourhood(&self, key: u64) -> impl Iterator<Item = &AtomicU64> {
-        let start = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.ilog2())) as usize;
+        let start = home(key);
         (start..start + NEIGHBOURS).map(|nth| &self.slots[nth & (SLOTS - 1)])
     }
+}
+
+#[inline(always)]
+fn home(key: u64) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.ilog2())) as usize
+}
+
+#[inline(always)]
+fn number(entry: u64) -> u32 {
+    (entry & u64::from(MOST_NUMBERS - 1)) as u32
 }
 
 #[inline(always)]

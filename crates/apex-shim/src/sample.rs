@@ -100,14 +100,16 @@ pub(crate) fn before(stream: u64, configuration: u64) -> Option<Sample> {
 #[cold]
 fn begin(stream: u64, configuration: u64) -> Option<Sample> {
     let entered = time::ticks();
-    if capture::any() {
-        return None;
-    }
     let thread = thread::current()?;
     let sampler = &mut thread.sampler;
+    if capture::any() {
+        sampler.schedule.put_off(configuration);
+        return None;
+    }
     let young = sampler.schedule.is_young(configuration);
     let elapsed = entered.saturating_sub(sampler.started);
     if !is_affordable(elapsed, SPENT.load(Ordering::Relaxed), sampler.percent, young) {
+        sampler.schedule.put_off(configuration);
         return None;
     }
     sampler.schedule.advance(configuration);

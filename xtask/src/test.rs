@@ -1,0 +1,43 @@
+//! All tests, with everything they need installed first.
+//!
+//! Foreign readers of our exports (pyarrow, Perfetto's own schema, a JSON-schema checker) come from
+//! PyPI into a virtual environment under `target/`. The last thing printed is the runner's own count.
+
+use crate::run::{cargo, command, run, target};
+use crate::tidy;
+use anyhow::{Context, Result};
+use std::path::PathBuf;
+
+const PYTHON_PACKAGES: [&str; 4] = ["pyarrow", "perfetto", "protobuf", "jsonschema"];
+
+/// Checks form, rules and behaviour.
+pub(crate) fn test() -> Result<()> {
+    run(&mut cargo(&["fmt", "--all", "--check"]))?;
+    tidy::tidy()?;
+    let python = python()?;
+    run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    // The libraries under test are loaded by path: Cargo does not build them for a test by itself.
+    run(&mut cargo(&["build", "--workspace"]))?;
+    run(cargo(&["test", "--package", "apex-core", "--lib", "exhaustive"])
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("CARGO_TARGET_DIR", target().join("loom")))?;
+    run(&mut cargo(&["test", "--workspace", "--doc", "--quiet"]))?;
+    run(cargo(&["nextest", "run", "--workspace", "--no-fail-fast"])
+        .env("APEX_TEST_PYTHON", python)
+        .env("APEX_TEST_BIN", target().join("debug")))
+}
+
+/// A Python of our own with the foreign readers in it.
+fn python() -> Result<PathBuf> {
+    let folder = target().join("python");
+    let python = folder.join("bin/python3");
+    let installed = folder.join("installed");
+    let wanted = PYTHON_PACKAGES.join("\n");
+    if std::fs::read_to_string(&installed).is_ok_and(|packages| packages == wanted) {
+        return Ok(python);
+    }
+    run(command("python3", &["-m", "venv"]).arg(&folder))?;
+    run(command(&python, &["-m", "pip", "install", "--quiet"]).args(PYTHON_PACKAGES))?;
+    std::fs::write(&installed, wanted).context("the list of installed packages is not written")?;
+    Ok(python)
+}
