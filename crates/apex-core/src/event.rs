@@ -223,7 +223,8 @@ codes! {
     TimeBasis {
         /// An event pair on a stream that was still busy: the kernel's time plus about a microsecond.
         EventPair = 0 "event-pair",
-        /// An event pair on a stream that had run dry: includes the wait for the launch, an upper bound.
+        /// An event pair on a stream that had run dry, the launch's time on the host taken off: an upper
+        /// bound, by a few microseconds.
         EventPairIdle = 1 "event-pair-idle",
         /// CUPTI's activity record: the hardware's own times.
         Cupti = 2 "cupti",

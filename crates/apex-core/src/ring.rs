@@ -75,6 +75,8 @@ pub enum RingWord {
     OwnCalls = 4,
     /// Ticks spent on timing kernels: event records, queries.
     SamplingTicks = 5,
+    /// Ticks spent on what is done once: facts of kernels, images and graphs.
+    LookupTicks = 6,
     /// Events read since the ring was made.
     Tail = 8,
 }
@@ -240,6 +242,8 @@ pub struct Counters {
     pub own_calls: u64,
     /// Ticks spent on timing kernels.
     pub sampling_ticks: u64,
+    /// Ticks spent on what is done once: facts of kernels, images and graphs.
+    pub lookup_ticks: u64,
 }
 
 /// The reading end: all rings of one process.
@@ -346,6 +350,7 @@ impl<S: Source> Reader<S> {
             counters.own_calls = counters.own_calls.saturating_add(at(RingWord::OwnCalls));
             counters.sampling_ticks =
                 counters.sampling_ticks.saturating_add(at(RingWord::SamplingTicks));
+            counters.lookup_ticks = counters.lookup_ticks.saturating_add(at(RingWord::LookupTicks));
         }
         Ok(counters)
     }

@@ -2,7 +2,7 @@
 //!
 //! `cuModuleLoadData` and `cuLibraryLoadData` are given an address and no length, so
 //! the length is found in the bytes themselves: in the section table of an ELF
-//! cubin, in the header of a fatbin, at the NUL of PTX text. [`measure`] asks for
+//! cubin, in the header of a fatbin, at the NUL of PTX text. `measure` asks for
 //! as many leading bytes as it needs next and never more than the form it has
 //! recognised so far must have; therefore the same code serves slices and bare
 //! addresses. What is not recognised is `None`: the driver is asked all the same.

@@ -3,8 +3,8 @@
 //! `check_occupancy FILE MAJOR MINOR` reads the table the device sweep wrote: a header
 //! line naming the columns, then one combination a line. It prints how many rows are
 //! equal and how many differ, shows the first few that differ, and exits with 1 when
-//! any does. Columns are found by name, so their order is free; `max_threads_per_block`
-//! may be missing and then is no limit. Lines that begin with `#` are skipped.
+//! any does. Columns are found by name, so their order is free. Lines that begin with `#`
+//! are skipped.
 
 use std::process::ExitCode;
 
@@ -76,10 +76,6 @@ impl Row {
                 dynamic_shared: size("dynamic_shared")?,
                 max_dynamic_shared: size("max_dynamic_shared")?,
                 carveout: Carveout::from_attribute(field("carveout")?.parse().ok()?),
-                max_threads_per_block: match field("max_threads_per_block") {
-                    Some(threads) => threads.parse().ok()?,
-                    None => u32::MAX,
-                },
             },
             threads_per_block: size("block")?,
             blocks_from_driver: size("blocks_from_driver")?,

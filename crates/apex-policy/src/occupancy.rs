@@ -35,8 +35,6 @@ pub struct KernelNeeds {
     pub max_dynamic_shared: u32,
     /// How the SM should divide its memory between L1 and shared memory.
     pub carveout: Carveout,
-    /// Threads a block of this kernel may have.
-    pub max_threads_per_block: u32,
 }
 
 /// A kernel's wish how much of an SM's memory should be shared memory.
@@ -146,7 +144,7 @@ pub fn occupancy(chip: &Chip, needs: &KernelNeeds, threads_per_block: u32) -> Oc
     // Where several limits are equal, the first one listed is named: block size and blocks
     // per SM hold for every kernel, so relieving a later one would gain nothing.
     let limits = [
-        (Limiter::Warps, blocks_by_warps(chip, needs, threads_per_block)),
+        (Limiter::Warps, blocks_by_warps(chip, threads_per_block)),
         (Limiter::Blocks, chip.max_blocks_per_sm),
         (Limiter::Registers, blocks_by_registers(chip, needs, warps_per_block)),
         (Limiter::SharedMemory, blocks_by_shared_memory(chip, needs)),
@@ -202,9 +200,10 @@ pub fn launch_facts(
     }
 }
 
-fn blocks_by_warps(chip: &Chip, needs: &KernelNeeds, threads_per_block: u32) -> u32 {
-    let most = chip.max_threads_per_block.min(needs.max_threads_per_block);
-    if threads_per_block == 0 || threads_per_block > most {
+/// The kernel's own bound on its block size is no matter here: the driver counts blocks that it would
+/// refuse to launch (seen with driver 580).
+fn blocks_by_warps(chip: &Chip, threads_per_block: u32) -> u32 {
+    if threads_per_block == 0 || threads_per_block > chip.max_threads_per_block {
         return 0;
     }
     chip.max_warps_per_sm() / threads_per_block.div_ceil(chip.warp_threads)
@@ -228,7 +227,11 @@ fn blocks_by_registers(chip: &Chip, needs: &KernelNeeds, warps_per_block: u32) -
 }
 
 fn blocks_by_shared_memory(chip: &Chip, needs: &KernelNeeds) -> u32 {
-    if needs.dynamic_shared > needs.max_dynamic_shared {
+    // A limit that was set below the usual size of a block is not held to (seen with driver 580).
+    let bare = u64::from(needs.static_shared) + u64::from(needs.dynamic_shared);
+    if needs.dynamic_shared > needs.max_dynamic_shared
+        && bare > u64::from(chip.max_shared_per_block)
+    {
         return 0;
     }
     let with_dynamic = |dynamic: u32| {

@@ -19,8 +19,8 @@ const YOUNG: u8 = 4;
 const MOST_APART: u16 = 1024;
 /// Launches until a configuration that could not be afforded is considered again.
 const PUT_OFF: u16 = 64;
-/// Ticks that young configurations may spend beyond the budget: under a millisecond in all.
-const OVERDRAFT: u64 = 1 << 20;
+/// Ticks that young configurations may spend beyond the budget: about a millisecond in all.
+const OVERDRAFT: u64 = 1 << 21;
 
 impl Default for Schedule {
     fn default() -> Schedule {
@@ -50,7 +50,10 @@ impl Schedule {
         let timed = self.timed[slot];
         self.timed[slot] = timed.saturating_add(1);
         if timed >= YOUNG {
-            self.wait[slot] = 1_u16.checked_shl(u32::from(timed - YOUNG) + 1).unwrap_or(MOST_APART).min(MOST_APART);
+            self.wait[slot] = 1_u16
+                .checked_shl(u32::from(timed - YOUNG) + 1)
+                .unwrap_or(MOST_APART)
+                .min(MOST_APART);
         }
     }
 
@@ -76,7 +79,7 @@ pub fn is_affordable(elapsed: u64, spent: u64, percent: f64, young: bool) -> boo
         reason = "a share of a length of time; a float above u64 saturates"
     )]
     let earned = (elapsed as f64 * percent / 100.0) as u64;
-    let overdraft = if young && percent > 0.0 { earned.saturating_add(OVERDRAFT) } else { 0 };
+    let overdraft = if young && percent > 0.0 { OVERDRAFT } else { 0 };
     spent <= earned.saturating_add(overdraft)
 }
 
@@ -135,7 +138,7 @@ mod tests {
         assert!(is_affordable(1_000_000_000, 4_000_000, 0.5, false));
         assert!(!is_affordable(1_000_000_000, 6_000_000, 0.5, false));
         assert!(is_affordable(1_000_000_000, 6_000_000, 0.5, true));
-        assert!(!is_affordable(1_000_000_000, 12_000_000, 0.5, true));
+        assert!(!is_affordable(1_000_000_000, 8_000_000, 0.5, true));
         assert!(is_affordable(0, 1_000_000, 0.5, true));
         assert!(!is_affordable(1_000_000_000, 1, 0.0, true));
     }

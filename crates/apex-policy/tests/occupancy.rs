@@ -17,7 +17,6 @@ fn kernel(registers: u32, static_shared: u32) -> KernelNeeds {
         dynamic_shared: 0,
         max_dynamic_shared: 48 * KIB - static_shared,
         carveout: Carveout::Unset,
-        max_threads_per_block: 1024,
     }
 }
 
@@ -30,6 +29,27 @@ fn opted_in(dynamic_shared: u32, carveout: Carveout) -> KernelNeeds {
 fn check(needs: &KernelNeeds, threads_per_block: u32, blocks: u32, limiter: Limiter) {
     let found = occupancy(&hopper(), needs, threads_per_block);
     assert_eq!((found.blocks_per_sm, found.limiter), (blocks, limiter));
+}
+
+#[test]
+fn equals_the_driver_of_an_h200() {
+    let table = include_str!("occupancy_h200.csv");
+    let mut rows = 0;
+    for line in table.lines().filter(|line| !line.starts_with(['#', 'r'])) {
+        let fields: Vec<i32> = line.split(',').map(|field| field.parse().unwrap()).collect();
+        let number = |index: usize| u32::try_from(fields[index]).unwrap();
+        let needs = KernelNeeds {
+            registers: number(0),
+            static_shared: number(1),
+            dynamic_shared: number(2),
+            max_dynamic_shared: number(3),
+            carveout: Carveout::from_attribute(fields[5]),
+        };
+        let found = occupancy(&hopper(), &needs, number(4));
+        assert_eq!(found.blocks_per_sm, number(6), "{line}: limited by {}", found.limiter);
+        rows += 1;
+    }
+    assert!(rows > 7000, "only {rows} rows were checked");
 }
 
 #[test]
@@ -47,8 +67,11 @@ fn equals_the_published_calculator() {
             dynamic_shared: number(3),
             max_dynamic_shared: number(4),
             carveout: Carveout::from_attribute(fields[6].parse().unwrap()),
-            max_threads_per_block: 1024,
         };
+        if needs.dynamic_shared > needs.max_dynamic_shared {
+            // Here the calculator and the driver part; the driver's answers are in the other table.
+            continue;
+        }
         let found = occupancy(&chip, &needs, number(5));
         assert_eq!(found.blocks_per_sm, number(7), "{line}: limited by {}", found.limiter);
         let named = match found.limiter {
@@ -67,7 +90,7 @@ fn equals_the_published_calculator() {
         assert!(expected.contains(named) || found.limiter == Limiter::None, "{line}: {named}");
         rows += 1;
     }
-    assert_eq!(rows, 14 * 200);
+    assert!(rows > 14 * 190, "only {rows} rows were checked");
 }
 
 #[test]
@@ -82,9 +105,6 @@ fn block_size() {
     check(&kernel(16, 0), 768, 2, Limiter::Warps);
     check(&kernel(16, 0), 1025, 0, Limiter::Warps);
     check(&kernel(16, 0), 0, 0, Limiter::Warps);
-    let bounded = KernelNeeds { max_threads_per_block: 128, ..kernel(16, 0) };
-    check(&bounded, 128, 16, Limiter::None);
-    check(&bounded, 129, 0, Limiter::Warps);
 }
 
 #[test]
@@ -210,7 +230,6 @@ fn sizes_that_overflow_are_refused_and_not_wrapped() {
         dynamic_shared: u32::MAX,
         max_dynamic_shared: u32::MAX,
         carveout: Carveout::Percent(100),
-        max_threads_per_block: u32::MAX,
     };
     let found = launch_facts(&hopper(), u32::MAX, &needs, &shape);
     assert_eq!((found.occupancy.blocks_per_sm, found.full_waves), (0, 0));

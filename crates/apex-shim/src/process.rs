@@ -8,7 +8,7 @@ use crate::{contexts, kernels, load, thread};
 use apex_core::facts::{self, Fact};
 use apex_core::knobs::Knobs;
 use apex_core::ring::{ProcessMap, ProcessWord};
-use apex_core::time::{self, Clock};
+use apex_core::time::{self, Anchor, Clock};
 use core::ffi::CStr;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -21,8 +21,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 pub(crate) struct Process {
     /// Its rings.
     pub(crate) map: ProcessMap,
-    /// Clock reading when it was made: the sampling budget counts from here.
-    pub(crate) started: u64,
+    /// Both clocks when it was made: the sampling budget counts from here.
+    pub(crate) started: Anchor,
     facts: CString,
 }
 
@@ -59,8 +59,18 @@ pub(crate) fn current() -> Option<&'static Process> {
     }
 }
 
+/// Facts told so far, by any thread.
+static TOLD: AtomicU32 = AtomicU32::new(0);
+
+/// Counts the facts told: a call during which the number grew did something that is done once.
+#[inline(always)]
+pub(crate) fn told() -> u32 {
+    TOLD.load(Ordering::Relaxed)
+}
+
 /// Writes one fact. What cannot be written is counted.
 pub(crate) fn tell(fact: &Fact) {
+    TOLD.fetch_add(1, Ordering::Relaxed);
     if let Some(process) = current() {
         process.write(fact);
     }
@@ -164,12 +174,12 @@ fn make() -> Option<&'static Process> {
 }
 
 fn create(folder: &Path, ring_events: u64) -> std::io::Result<Process> {
-    let started = time::ticks();
+    let started = Anchor::take();
     let pid = std::process::id();
     // A program that replaced itself with `exec` keeps its number: take the next free name.
     for attempt in 0..10_000 {
         let ring = folder.join(format!("{pid}-{attempt}.ring"));
-        match ProcessMap::create(&ring, ring_events, Clock::chosen().code(), started) {
+        match ProcessMap::create(&ring, ring_events, Clock::chosen().code(), started.ticks) {
             Ok(map) => {
                 let facts = folder.join(format!("{pid}-{attempt}.facts"));
                 let facts = CString::new(facts.as_os_str().as_bytes())?;
@@ -223,7 +233,7 @@ fn describe_process() -> facts::Process {
         driver_path: loaded
             .map(|loaded| loaded.path.to_string_lossy().into_owned())
             .unwrap_or_default(),
-        standin: loaded.is_some_and(|loaded| loaded.has(c"apex_standin")),
+        standin: loaded.is_some_and(|loaded| loaded.has(c"apex_standin_launches")),
         started: time::wall_nanos() / 1_000_000_000,
     }
 }

@@ -5,7 +5,7 @@
 //! kernels it launches are known.
 
 use crate::exports::driver;
-use crate::process::guard;
+use crate::process::{self, guard};
 use crate::thread::Thread;
 use crate::{capture, contexts, thread};
 use apex_core::event::{CallId, Event, Head, What};
@@ -69,6 +69,7 @@ pub(crate) fn at(
     result: CUresult,
     describe: impl FnOnce() -> Note,
 ) {
+    let told = process::told();
     guard(|| {
         let Note { mut what, stream } = describe();
         if capture::any() {
@@ -76,6 +77,7 @@ pub(crate) fn at(
         }
         if let Some(thread) = thread::current() {
             push(thread, function, stream, started, ended, result, what);
+            own_cost(thread, ended, told);
         }
     });
 }
@@ -107,7 +109,14 @@ fn push(
         stream,
     };
     thread.writer.push(&Event { head, what });
-    if thread.writer.position().is_multiple_of(OWN_COST_EVERY) {
+}
+
+/// What recording itself took: now and then for the usual way, always for what is done once.
+#[inline(always)]
+fn own_cost(thread: &Thread, ended: u64, told: u32) {
+    if process::told() != told {
+        thread.writer.add(RingWord::LookupTicks, time::ticks().wrapping_sub(ended));
+    } else if thread.writer.position().is_multiple_of(OWN_COST_EVERY) {
         thread.writer.add(RingWord::OwnTicks, time::ticks().wrapping_sub(ended));
         thread.writer.add(RingWord::OwnCalls, 1);
     }

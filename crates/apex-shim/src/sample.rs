@@ -5,8 +5,9 @@
 //! from a launch or a wait in the context it was made in, and never while anything is being captured:
 //! a question to the driver could break the program's capture.
 //!
-//! If the first event has already passed when the second is recorded, the GPU had run dry and the
-//! time contains its wait for the launch: such a time is marked as an upper bound.
+//! If the first event has already passed when the second is recorded, the GPU had run dry and what lies
+//! between the events contains its wait for the launch. The time the launch took on the host is then
+//! taken off, and the time is marked: it still holds a few microseconds that are not the kernel's.
 
 use crate::exports::driver;
 use crate::process::{guard, knobs};
@@ -15,7 +16,7 @@ use crate::{capture, cupti, thread};
 use apex_core::event::{CallId, Event, Head, KernelId, LaunchShape, TimeBasis, What};
 use apex_core::knobs::Timing;
 use apex_core::ring::RingWord;
-use apex_core::time;
+use apex_core::time::{self, Anchor, Scale};
 use apex_cuda::Function;
 use apex_cuda::types::{CUDA_ERROR_NOT_READY, CUDA_SUCCESS, CUcontext, CUevent, CUstream};
 use apex_policy::sampling::{Schedule, is_affordable};
@@ -28,7 +29,7 @@ pub(crate) struct Sampler {
     pending: usize,
     enabled: bool,
     percent: f64,
-    started: u64,
+    process_began: Anchor,
     contexts_seen: u32,
 }
 
@@ -43,8 +44,10 @@ pub(crate) struct Launched {
     pub(crate) function: Function,
     /// On which stream.
     pub(crate) stream: u64,
-    /// When.
+    /// When the driver was called, and when it returned.
     pub(crate) started: u64,
+    /// See `started`.
+    pub(crate) ended: u64,
     /// The kernel; zero for a graph.
     pub(crate) kernel: KernelId,
     /// Its shape; for a graph `grid[0]` is the graph's number.
@@ -67,8 +70,8 @@ static SPENT: AtomicU64 = AtomicU64::new(0);
 static CONTEXTS_ENDED: AtomicU32 = AtomicU32::new(0);
 
 impl Sampler {
-    /// For a thread of a process that began at `started`.
-    pub(crate) fn new(started: u64) -> Sampler {
+    /// For a thread of a process that began then.
+    pub(crate) fn new(process_began: Anchor) -> Sampler {
         let knobs = knobs();
         Sampler {
             schedule: Schedule::default(),
@@ -76,7 +79,7 @@ impl Sampler {
             pending: 0,
             enabled: knobs.timing != Timing::Off && !cupti::is_on() && knobs.sampling_percent > 0.0,
             percent: knobs.sampling_percent,
-            started,
+            process_began,
             contexts_seen: CONTEXTS_ENDED.load(Ordering::Relaxed),
         }
     }
@@ -107,7 +110,7 @@ fn begin(stream: u64, configuration: u64) -> Option<Sample> {
         return None;
     }
     let young = sampler.schedule.is_young(configuration);
-    let elapsed = entered.saturating_sub(sampler.started);
+    let elapsed = entered.saturating_sub(sampler.process_began.ticks);
     if !is_affordable(elapsed, SPENT.load(Ordering::Relaxed), sampler.percent, young) {
         sampler.schedule.put_off(configuration);
         return None;
@@ -189,7 +192,11 @@ fn collect(thread: &mut Thread) -> Option<CUcontext> {
                 context: thread.context_id,
                 stream: launched.stream,
             };
-            let nanos = (f64::from(millis) * 1e6).round() as u64;
+            let mut nanos = (f64::from(millis) * 1e6).round() as u64;
+            if basis == TimeBasis::EventPairIdle {
+                let scale = Scale::between(sampler.process_began, Anchor::take());
+                nanos = nanos.saturating_sub(scale.span(launched.ended - launched.started));
+            }
             let Launched { kernel, shape, .. } = launched;
             thread
                 .writer

@@ -42,7 +42,7 @@ unsafe fn launch_kernel(call: Call, forward: impl FnOnce() -> CUresult) -> CUres
         Note { what: What::Launch(Launch { kernel, shape, cooperative, captured: false }), stream }
     });
     if let Some(sample) = sample {
-        sample::after(&sample, Launched { function, stream, started, kernel, shape });
+        sample::after(&sample, Launched { function, stream, started, ended, kernel, shape });
     }
     result
 }
@@ -173,7 +173,7 @@ macro_rules! graphs {
             });
             if let Some(sample) = sample {
                 let kernel = KernelId(0);
-                sample::after(&sample, Launched { function, stream, started, kernel, shape });
+                sample::after(&sample, Launched { function, stream, started, ended, kernel, shape });
             }
             result
         }
