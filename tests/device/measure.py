@@ -24,6 +24,7 @@ import glob
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -37,8 +38,11 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 PARTS = ["coverage", "same", "cost", "occupancy", "bench"]
 LEAST_SECONDS = 5
-NULL_LAUNCH_RUNS = 7
-TRAINING_RUNS = 5
+NULL_LAUNCH_RUNS = 15
+TRAINING_RUNS = 7
+NULL_LAUNCH_LIMIT = 1.02
+TRAINING_LIMIT = 1.01
+RESAMPLES = 2000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,9 +72,9 @@ WORKLOADS = [
     Workload("nvcc_program_shared", "nvcc_program.cu", ("--steps", "3"), ("-cudart", "shared")),
     Workload("null_launch", "null_launch.cu", ("--steps", "2000", "--repeats", "2"), ("-lcuda",)),
 ]
-NULL_LAUNCH = dataclasses.replace(WORKLOADS[-1], arguments=("--steps", "100000", "--repeats", "5"))
+NULL_LAUNCH = dataclasses.replace(WORKLOADS[-1], arguments=("--steps", "100000", "--repeats", "3"))
 TRAINING = Workload(
-    "resnet50_training", "resnet50_training.py", ("--steps", "50", "--time")
+    "resnet50_training", "resnet50_training.py", ("--steps", "300", "--time")
 )
 
 
@@ -441,14 +445,11 @@ def cost(machine):
     launches = alternate(machine, NULL_LAUNCH, NULL_LAUNCH_RUNS)
     training = alternate(machine, TRAINING, TRAINING_RUNS)
     rows = [
-        cost_row("empty launch, runtime API", "ns", launches,
-                 lambda found: statistics.median(found["runtime_ns"])),
-        cost_row("empty launch, driver API", "ns", launches,
-                 lambda found: statistics.median(found["driver_ns"])),
-        cost_row("ResNet-50 training", "steps/s", training,
-                 lambda found: found["steps_per_second"]),
+        cost_row("empty launch, runtime API", "ns", launches, "runtime_ns", NULL_LAUNCH_LIMIT),
+        cost_row("empty launch, driver API", "ns", launches, "driver_ns", NULL_LAUNCH_LIMIT),
+        cost_row("ResNet-50 training step", "ms", training, "step_ms", TRAINING_LIMIT),
     ]
-    good = all(not row["error"] for row in rows)
+    good = all(not row["error"] and row["ok"] for row in rows)
     machine.write("cost", rows, good)
     return [cost_line(row) for row in rows], good
 
@@ -465,7 +466,7 @@ def alternate(machine, workload, times):
                 command = under_apex(machine, command, folder / "session")
             finished = run(machine, command)
             shutil.rmtree(folder, ignore_errors=True)
-            line = last_json(finished.errors, ("driver_ns", "steps_per_second"))
+            line = last_json(finished.errors, ("driver_ns", "step_ms"))
             if finished.error or not line:
                 found["error"] = found["error"] or finished.error or "printed no measurement"
                 say(f"cost {workload.name} {way}: {found['error']}")
@@ -486,25 +487,42 @@ def last_json(text, keys):
     return None
 
 
-def cost_row(measure, unit, found, value):
-    plain, apex = ([value(line) for line in found[way]] for way in ("plain", "apex"))
+def cost_row(measure, unit, found, key, limit):
+    """Medians over all repeats of all runs; the interval comes from resampling whole runs."""
+    plain, apex = ([line[key] for line in found[way]] for way in ("plain", "apex"))
     row = {"measure": measure, "unit": unit, "command": found["command"], "error": found["error"],
-           "plain": plain, "apex": apex}
+           "limit": limit, "ok": False, "plain": plain, "apex": apex}
     if plain and apex:
-        row["plain_median"] = statistics.median(plain)
-        row["apex_median"] = statistics.median(apex)
+        row["plain_median"], row["apex_median"] = pooled(plain), pooled(apex)
         row["ratio"] = row["apex_median"] / row["plain_median"]
+        row["ratio_95"] = interval(plain, apex)
+        row["ok"] = row["ratio"] <= limit
     elif not row["error"]:
         row["error"] = "nothing measured"
     return row
 
 
+def pooled(runs):
+    return statistics.median(value for run in runs for value in run)
+
+
+def interval(plain, apex):
+    chance = random.Random(1)
+    ratios = sorted(
+        pooled(chance.choices(apex, k=len(apex))) / pooled(chance.choices(plain, k=len(plain)))
+        for _ in range(RESAMPLES)
+    )
+    return [ratios[RESAMPLES * 25 // 1000], ratios[RESAMPLES * 975 // 1000]]
+
+
 def cost_line(row):
     if "ratio" not in row:
         return f"{row['measure']:<26} {row['error']}"
-    medians = f"plain {row['plain_median']:10.2f}  apex {row['apex_median']:10.2f} {row['unit']:<8}"
-    runs = f"runs {len(row['plain'])}+{len(row['apex'])}"
-    return f"{row['measure']:<26} {medians} ratio {row['ratio']:.4f}  {runs}  {row['error']}".rstrip()
+    medians = f"plain {row['plain_median']:10.3f}  apex {row['apex_median']:10.3f} {row['unit']:<3}"
+    low, high = row["ratio_95"]
+    word = "ok" if row["ok"] else "OVER"
+    return (f"{row['measure']:<26} {medians} ratio {row['ratio']:.4f} ({low:.4f} to {high:.4f}, "
+            f"at most {row['limit']})  {word} {row['error']}").rstrip()
 
 
 def occupancy(machine):

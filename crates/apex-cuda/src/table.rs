@@ -79,13 +79,13 @@ macro_rules! driver_functions {
             Context    pass          3010   fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CUresult;
             Context    pass          4020   fn cuCtxGetSharedMemConfig(p_config: *mut CUsharedconfig) -> CUresult;
             Context    pass          5050   fn cuCtxGetStreamPriorityRange(least_priority: *mut i32, greatest_priority: *mut i32) -> CUresult;
-            Context    pass          2000   fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult;
-            Context    pass          4000   fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult;
-            Context    pass          2000   fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult;
-            Context    pass          4000   fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult;
+            Context    hook(current) 2000   fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult;
+            Context    hook(current) 4000   fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult;
+            Context    hook(current) 2000   fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult;
+            Context    hook(current) 4000   fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult;
             Context    pass          11000  fn cuCtxResetPersistingL2Cache() -> CUresult;
             Context    pass          3020   fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult;
-            Context    pass          4000   fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult;
+            Context    hook(current) 4000   fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult;
             Context    pass          12010  fn cuCtxSetFlags(flags: u32) -> CUresult;
             Context    pass          3010   fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult;
             Context    pass          4020   fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult;
@@ -132,7 +132,7 @@ macro_rules! driver_functions {
             Library    pass          12000  fn cuLibraryGetKernel(p_kernel: *mut CUkernel, library: CUlibrary, name: *const c_char) -> CUresult;
             Library    pass          12040  fn cuLibraryGetKernelCount(count: *mut u32, lib: CUlibrary) -> CUresult;
             Library    pass          12000  fn cuLibraryGetManaged(dptr: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char) -> CUresult;
-            Library    pass          12000  fn cuLibraryGetModule(p_mod: *mut CUmodule, library: CUlibrary) -> CUresult;
+            Library    note(code)    12000  fn cuLibraryGetModule(p_mod: *mut CUmodule, library: CUlibrary) -> CUresult;
             Library    pass          12000  fn cuLibraryGetUnifiedFunction(fptr: *mut *mut c_void, library: CUlibrary, symbol: *const c_char) -> CUresult;
             Library    note(code)    12000  fn cuLibraryLoadData(library: *mut CUlibrary, code: *const c_void, jit_options: *mut CUjit_option, jit_options_values: *mut *mut c_void, num_jit_options: u32, library_options: *mut CUlibraryOption, library_option_values: *mut *mut c_void, num_library_options: u32) -> CUresult;
             Library    note(code)    12000  fn cuLibraryLoadFromFile(library: *mut CUlibrary, file_name: *const c_char, jit_options: *mut CUjit_option, jit_options_values: *mut *mut c_void, num_jit_options: u32, library_options: *mut CUlibraryOption, library_option_values: *mut *mut c_void, num_library_options: u32) -> CUresult;

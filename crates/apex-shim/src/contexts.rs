@@ -1,14 +1,16 @@
 //! Gives contexts their numbers and describes their devices.
 //!
-//! A thread asks only when the context it runs in has changed. The number and the device travel
-//! together, so that a thread that goes back and forth between contexts takes no lock.
+//! A thread keeps the context it last saw. It asks the driver again after a call that can change it
+//! (`hooks/current.rs`), and every so often in any case, because the runtime has private ways too. The
+//! number and the device travel together, so that a thread that goes back and forth between contexts
+//! takes no lock.
 
 use crate::exports::driver;
 use crate::handles::Handles;
 use crate::process::{locked, tell};
-use crate::thread::Thread;
+use crate::thread::{self, Thread};
 use apex_core::facts::{self, Fact};
-use apex_cuda::types::{CUcontext, CUdevice};
+use apex_cuda::types::CUdevice;
 use core::ffi::CStr;
 use std::sync::Mutex;
 
@@ -25,9 +27,35 @@ struct List {
 const DEVICE_BITS: u32 = 8;
 const NO_DEVICE: u8 = u8::MAX;
 
-/// The thread now runs in another context.
+/// Events after which a thread asks for its context although nothing was seen to change it.
+const ASK_EVERY: u32 = 64;
+
+/// Sees to it that the thread knows the context it runs in.
+#[inline(always)]
+pub(crate) fn follow(thread: &mut Thread) {
+    if thread.context_good_for == 0 {
+        ask(thread);
+    } else {
+        thread.context_good_for -= 1;
+    }
+}
+
+/// This thread's context may have changed.
+pub(crate) fn may_have_changed() {
+    if let Some(thread) = thread::current_if_started() {
+        thread.context_good_for = 0;
+    }
+}
+
 #[cold]
-pub(crate) fn switch(thread: &mut Thread, context: CUcontext) {
+fn ask(thread: &mut Thread) {
+    thread.context_good_for = ASK_EVERY - 1;
+    let mut context = core::ptr::null_mut();
+    // SAFETY: a valid place for the answer.
+    unsafe { (driver().cuCtxGetCurrent)(&raw mut context) };
+    if context == thread.context {
+        return;
+    }
     thread.context = context;
     (thread.context_id, thread.device) = match context as u64 {
         0 => (0, NO_DEVICE),

@@ -14,6 +14,7 @@
 pub(crate) mod capture;
 pub(crate) mod code;
 pub(crate) mod copy;
+pub(crate) mod current;
 pub(crate) mod graph;
 pub(crate) mod launch;
 pub(crate) mod life;

@@ -60,6 +60,15 @@ pub(crate) fn loaded(handle: u64, kind: ImageKind, bytes: u64, hash: u64, file: 
     u32::try_from(id).unwrap_or(0)
 }
 
+/// Two handles stand for the same image.
+pub(crate) fn same_image(handle: u64, known: u64) {
+    with_register(|register| {
+        if let Some(&image) = register.images.get(&known) {
+            register.images.insert(handle, image);
+        }
+    });
+}
+
 /// Code was unloaded: its handles may come back as others'.
 pub(crate) fn unloaded(handle: u64) {
     with_register(|register| {

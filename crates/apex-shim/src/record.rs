@@ -2,9 +2,9 @@
 //!
 //! Runs after the driver has answered, guarded: if it fails, the program has its answer already. The
 //! way through here takes no lock, allocates nothing and makes no system call once a thread and the
-//! kernels it launches are known.
+//! kernels it launches are known. Everything on it is passed by value and inlined, so that an event is
+//! packed straight from the registers it was described in.
 
-use crate::exports::driver;
 use crate::process::{self, guard};
 use crate::thread::Thread;
 use crate::{capture, contexts, thread};
@@ -12,9 +12,10 @@ use apex_core::event::{CallId, Event, Head, What};
 use apex_core::ring::RingWord;
 use apex_core::time;
 use apex_cuda::Function;
-use apex_cuda::types::CUresult;
+use apex_cuda::types::{CUresult, CUstream};
 
 /// What a call did, as its hook describes it.
+#[derive(Clone, Copy)]
 pub(crate) struct Note {
     /// What happened.
     pub(crate) what: What,
@@ -25,7 +26,7 @@ pub(crate) struct Note {
 impl Note {
     /// A call on a stream.
     #[inline(always)]
-    pub(crate) fn on(stream: apex_cuda::types::CUstream, what: What) -> Note {
+    pub(crate) fn on(stream: CUstream, what: What) -> Note {
         Note { what, stream: stream as u64 }
     }
 
@@ -34,6 +35,17 @@ impl Note {
     pub(crate) fn plain(what: What) -> Note {
         Note { what, stream: 0 }
     }
+}
+
+/// A call that has been made.
+#[derive(Clone, Copy)]
+struct Made {
+    function: Function,
+    started: u64,
+    ended: u64,
+    result: CUresult,
+    /// Facts told when it ended.
+    told: u32,
 }
 
 /// Handle of the per-thread default stream.
@@ -69,67 +81,58 @@ pub(crate) fn at(
     result: CUresult,
     describe: impl FnOnce() -> Note,
 ) {
-    let told = process::told();
+    let made = Made { function, started, ended, result, told: process::told() };
     guard(|| {
-        let Note { mut what, stream } = describe();
+        let note = describe();
         if capture::any() {
-            mark_captured(&mut what, stream);
-        }
-        if let Some(thread) = thread::current() {
-            push(thread, function, stream, started, ended, result, what);
-            own_cost(thread, ended, told);
+            push_in_capture(made, note);
+        } else if let Some(thread) = thread::current() {
+            push(thread, made, note);
         }
     });
 }
 
-/// Writes the event; the thread's block is known.
 #[inline(always)]
-fn push(
-    thread: &mut Thread,
-    function: Function,
-    stream: u64,
-    started: u64,
-    ended: u64,
-    result: CUresult,
-    what: What,
-) {
-    let mut context = core::ptr::null_mut();
-    // SAFETY: a valid place for the answer.
-    unsafe { (driver().cuCtxGetCurrent)(&raw mut context) };
-    if context != thread.context {
-        contexts::switch(thread, context);
-    }
+fn push(thread: &mut Thread, made: Made, note: Note) {
+    contexts::follow(thread);
     let head = Head {
-        call: CallId(function as u16),
-        result: u16::try_from(result).unwrap_or(u16::MAX),
-        start: started,
-        ticks: ended.wrapping_sub(started),
+        call: CallId(made.function as u16),
+        result: made.result.min(0xffff) as u16,
+        start: made.started,
+        ticks: made.ended.wrapping_sub(made.started),
         device: thread.device,
         context: thread.context_id,
-        stream,
+        stream: note.stream,
     };
-    thread.writer.push(&Event { head, what });
+    thread.writer.push(&Event { head, what: note.what });
+    own_cost(thread, made);
 }
 
 /// What recording itself took: now and then for the usual way, always for what is done once.
 #[inline(always)]
-fn own_cost(thread: &Thread, ended: u64, told: u32) {
-    if process::told() != told {
-        thread.writer.add(RingWord::LookupTicks, time::ticks().wrapping_sub(ended));
+fn own_cost(thread: &Thread, made: Made) {
+    if process::told() != made.told {
+        thread.writer.add(RingWord::LookupTicks, time::ticks().wrapping_sub(made.ended));
     } else if thread.writer.position().is_multiple_of(OWN_COST_EVERY) {
-        thread.writer.add(RingWord::OwnTicks, time::ticks().wrapping_sub(ended));
+        thread.writer.add(RingWord::OwnTicks, time::ticks().wrapping_sub(made.ended));
         thread.writer.add(RingWord::OwnCalls, 1);
     }
 }
 
+/// While something is being captured, a call on a captured stream made a graph node and ran nothing.
 #[cold]
-fn mark_captured(what: &mut What, stream: u64) {
-    let captured = match what {
-        What::Launch(launch) => &mut launch.captured,
-        What::Copy(copy) => &mut copy.captured,
-        What::Set(set) => &mut set.captured,
-        What::GraphLaunch { captured, .. } => captured,
-        _ => return,
+fn push_in_capture(made: Made, mut note: Note) {
+    let captured = match &mut note.what {
+        What::Launch(launch) => Some(&mut launch.captured),
+        What::Copy(copy) => Some(&mut copy.captured),
+        What::Set(set) => Some(&mut set.captured),
+        What::GraphLaunch { captured, .. } => Some(captured),
+        _ => None,
     };
-    *captured = capture::on(stream);
+    if let Some(captured) = captured {
+        *captured = capture::on(note.stream);
+    }
+    if let Some(thread) = thread::current() {
+        push(thread, made, note);
+    }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Thread {
     pub(crate) writer: Writer<'static>,
     /// The context that was current at its last recorded call, with its number and device.
     pub(crate) context: CUcontext,
+    /// Events for which that is believed without asking.
+    pub(crate) context_good_for: u32,
     /// Number of that context.
     pub(crate) context_id: u16,
     /// Device of that context.
@@ -82,6 +84,12 @@ pub(crate) fn current() -> Option<&'static mut Thread> {
     }
 }
 
+/// This thread's block, if it has one already.
+#[inline(always)]
+pub(crate) fn current_if_started() -> Option<&'static mut Thread> {
+    if word() > NOT_RECORDED { current() } else { None }
+}
+
 /// Forgets this thread's block without touching it: it belongs to the parent of a fork.
 pub(crate) fn forget() {
     set_word(0);
@@ -115,6 +123,7 @@ fn begin() -> Option<&'static mut Thread> {
     let thread = Box::leak(Box::new(Thread {
         writer,
         context: core::ptr::null_mut(),
+        context_good_for: 0,
         context_id: 0,
         device: u8::MAX,
         sampler: Sampler::new(process.started),

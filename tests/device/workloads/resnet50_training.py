@@ -17,7 +17,8 @@ import torchvision
 
 from digest import arguments, print_digest
 
-WARM_UP_STEPS = 10
+WARM_UP_STEPS = 20
+BLOCK_STEPS = 20
 
 
 def main():
@@ -43,18 +44,21 @@ def main():
         optimizer.step()
         return loss
 
-    if options.time:
-        for _ in range(WARM_UP_STEPS):
-            step()
+    def steps(count):
+        started = time.perf_counter()
+        for _ in range(count):
+            loss = step()
         torch.cuda.synchronize()
-    started = time.perf_counter()
-    for _ in range(options.steps):
-        loss = step()
-    torch.cuda.synchronize()
-    seconds = time.perf_counter() - started
+        return loss, (time.perf_counter() - started) / count
+
     if options.time:
-        speed = {"steps": options.steps, "steps_per_second": options.steps / seconds}
+        steps(WARM_UP_STEPS)
+        blocks = [steps(BLOCK_STEPS) for _ in range(options.steps // BLOCK_STEPS)]
+        loss = blocks[-1][0]
+        speed = {"step_ms": [round(1000 * seconds, 4) for _, seconds in blocks]}
         print(json.dumps(speed), file=sys.stderr, flush=True)
+    else:
+        loss, _ = steps(options.steps)
 
     tensors = [loss, *model.state_dict().values()]
     print_digest(*(tensor.detach().cpu().numpy() for tensor in tensors))

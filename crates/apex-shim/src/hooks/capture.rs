@@ -41,12 +41,16 @@ pub(crate) unsafe fn cuStreamBeginRecaptureToGraph(
 }
 
 pub(crate) unsafe fn cuStreamEndCapture(
-    _: CUresult,
+    result: CUresult,
     stream: CUstream,
     _graph: *mut CUgraph,
 ) -> Note {
-    // Also after an error: a capture that was broken has ended too.
-    capture::ended();
+    // A capture that was broken has ended too; a stream that was not captured has ended nothing.
+    let ends =
+        [CUDA_SUCCESS, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUDA_ERROR_STREAM_CAPTURE_UNJOINED];
+    if ends.contains(&result) {
+        capture::ended();
+    }
     Note::on(stream, What::Other)
 }
 

@@ -86,6 +86,21 @@ pub(crate) unsafe fn cuLibraryLoadFromFile(
     }
 }
 
+/// A module made of a library has the library's image: kernels found through it know where they came
+/// from.
+pub(crate) unsafe fn cuLibraryGetModule(
+    result: CUresult,
+    module: *mut CUmodule,
+    library: CUlibrary,
+) -> Note {
+    // SAFETY: the driver's out-pointer.
+    let module = unsafe { answer(result, module, core::ptr::null_mut()) };
+    if !module.is_null() {
+        kernels::same_image(module as u64, library as u64);
+    }
+    Note::plain(What::Other)
+}
+
 pub(crate) unsafe fn cuLibraryUnload(result: CUresult, library: CUlibrary) -> Note {
     unloaded(result, ObjectKind::Library, library as u64)
 }

@@ -91,6 +91,7 @@ pub(crate) unsafe fn cuCtxCreate(
 ) -> Note {
     // SAFETY: the driver's out-pointer.
     let handle = unsafe { answer(result, context, core::ptr::null_mut()) };
+    contexts::may_have_changed();
     made(ObjectKind::Context, handle as u64, flags, 0)
 }
 
@@ -139,6 +140,7 @@ macro_rules! context_ends {
             // SAFETY: the program's own argument.
             let result = unsafe { (driver().$name)($argument) };
             contexts::forget_all();
+            contexts::may_have_changed();
             record::call(Function::$name, false, started, result, || {
                 ended(ObjectKind::Context, $argument as u64)
             });

@@ -1,0 +1,235 @@
+//! The command line: every verb with its options. Help, completions and the man page come from here.
+
+use apex_core::knobs::Timing;
+use apex_daemon::export::Format;
+use apex_daemon::show::By;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Sees every CUDA call of any program, and reports.
+#[derive(Debug, Parser)]
+#[command(name = "apex", version, about, after_help = knobs_help(), max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run a program and report what it did on the GPU.
+    Run(Run),
+    /// Show the report of a session again, or one of its tables.
+    Report(Report),
+    /// Write a session in another format.
+    Export(Export),
+    /// Compare two sessions.
+    Diff(Diff),
+    /// List the kept sessions.
+    Sessions(List),
+    /// Watch running sessions.
+    Top(Top),
+    /// Check what a session needs on this machine, with the remedy for what is missing.
+    Doctor(Doctor),
+    /// Measure apex beside what a user has without it.
+    #[command(subcommand)]
+    Bench(Bench),
+    /// Print completions for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page.
+    Man,
+    /// Prints the driver that the loader found for this process.
+    #[command(name = crate::environment::MAPPED_DRIVER, hide = true)]
+    MappedDriver,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// Directory for the session instead of the state directory; %h is the host, %p the process id.
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<String>,
+    /// How GPU times are taken: event pairs under a budget, every kernel by CUPTI, or not at all.
+    #[arg(long, value_enum)]
+    pub(crate) timing: Option<TimingWord>,
+    /// Print the report as a JSON document (to standard error: standard output is the program's).
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The program and its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// Id, beginning of an id, or directory; the latest session if left out.
+    pub(crate) session: Option<String>,
+    /// Show a table instead.
+    #[arg(long, value_enum)]
+    pub(crate) by: Option<ByWord>,
+    /// Rows of the table.
+    #[arg(long, default_value_t = 30)]
+    pub(crate) rows: usize,
+    /// Print the whole summary as a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// Id, beginning of an id, or directory; the latest session if left out.
+    pub(crate) session: Option<String>,
+    /// The format.
+    #[arg(long, value_enum)]
+    pub(crate) format: FormatWord,
+    /// File to write; standard output if left out.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// The session to compare with.
+    pub(crate) before: String,
+    /// The session to look at.
+    pub(crate) after: String,
+    /// Print a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Print a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// Print what runs now as a JSON document, once.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Print a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// What the shim adds to a call, against a direct call into the same stand-in driver.
+    Shim {
+        /// A tenth of the calls.
+        #[arg(long)]
+        quick: bool,
+        /// Print a JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Makes the calls that are measured.
+    #[command(hide = true)]
+    ShimCalls {
+        #[arg(long)]
+        threads: usize,
+        #[arg(long)]
+        quick: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum TimingWord {
+    Sampled,
+    Full,
+    Off,
+}
+
+impl From<TimingWord> for Timing {
+    fn from(word: TimingWord) -> Timing {
+        match word {
+            TimingWord::Sampled => Timing::Sampled,
+            TimingWord::Full => Timing::Full,
+            TimingWord::Off => Timing::Off,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ByWord {
+    Kernel,
+    Config,
+    Stream,
+    Thread,
+}
+
+impl From<ByWord> for By {
+    fn from(word: ByWord) -> By {
+        match word {
+            ByWord::Kernel => By::Kernel,
+            ByWord::Config => By::Config,
+            ByWord::Stream => By::Stream,
+            ByWord::Thread => By::Thread,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FormatWord {
+    Json,
+    Ndjson,
+    Csv,
+    Parquet,
+    Perfetto,
+    Chrome,
+}
+
+impl From<FormatWord> for Format {
+    fn from(word: FormatWord) -> Format {
+        match word {
+            FormatWord::Json => Format::Json,
+            FormatWord::Ndjson => Format::Ndjson,
+            FormatWord::Csv => Format::Csv,
+            FormatWord::Parquet => Format::Parquet,
+            FormatWord::Perfetto => Format::Perfetto,
+            FormatWord::Chrome => Format::Chrome,
+        }
+    }
+}
+
+fn knobs_help() -> String {
+    let mut help = String::from("Settings (environment):\n");
+    for knob in apex_core::knobs::list() {
+        help.push_str(&format!("  {:<22} {} [{}]\n", knob.variable, knob.help, knob.default));
+    }
+    help
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_the_program_stay_its_own() {
+        let arguments =
+            Arguments::parse_from(["apex", "run", "--json", "--", "prog", "--json", "-o"]);
+        let Verb::Run(run) = arguments.verb else { panic!("not run") };
+        assert!(run.json && run.output.is_none());
+        assert_eq!(run.command, ["prog", "--json", "-o"]);
+    }
+}

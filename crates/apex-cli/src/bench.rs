@@ -1,0 +1,68 @@
+//! `apex bench`: apex side by side with what a user would have without it, in one run.
+//!
+//! Each benchmark prints a table, or with `--json` one object with its rows and its bars. A bar is a
+//! promise: its value is computed from the rows, never typed in.
+
+pub(crate) mod calls;
+mod shim;
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What one benchmark found.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    bench: &'static str,
+    device: String,
+    driver: String,
+    rows: Vec<serde_json::Value>,
+    bars: Vec<Bar>,
+    notes: Vec<String>,
+}
+
+/// A promise and what became of it.
+#[derive(Serialize)]
+pub(crate) struct Bar {
+    name: String,
+    value: f64,
+    unit: &'static str,
+    limit: f64,
+    ok: bool,
+}
+
+impl Bar {
+    /// A value that may be at most `limit`.
+    fn at_most(name: String, value: f64, unit: &'static str, limit: f64) -> Bar {
+        Bar { name, value, unit, limit, ok: value <= limit }
+    }
+}
+
+/// Runs the shim's benchmark and shows it.
+pub(crate) fn shim(quick: bool, json: bool) -> Result<ExitCode> {
+    let report = shim::measure(quick)?;
+    if json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    shim::print_rows(&report.rows);
+    println!();
+    for Bar { name, value, unit, limit, ok } in &report.bars {
+        let word = if *ok { "holds" } else { "MISSED" };
+        println!("{word:<7} {name}: {value:.1} {unit} (at most {limit} {unit})");
+    }
+    for note in &report.notes {
+        println!("note: {note}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A library of ours, found as the shim is.
+fn library(name: &str) -> Result<PathBuf> {
+    let executable = std::env::current_exe().context("apex cannot find its own executable")?;
+    match apex_daemon::find::library(&executable, name) {
+        Some(path) => Ok(path),
+        None => bail!("{name} is not beside {}; build it with cargo build", executable.display()),
+    }
+}

@@ -1,0 +1,160 @@
+//! What the shim adds to a call, against a direct call into the same stand-in driver.
+//!
+//! The calls are made by a child of this process (see [`super::calls`]), as in a program under apex;
+//! this process drains its rings meanwhile, as `apex run` does. Direct calls and calls through the
+//! shim alternate in short blocks, so that whatever disturbs the machine disturbs both.
+
+use super::{Bar, Report, library};
+use crate::place::Place;
+use anyhow::{Context, Result, bail};
+use apex_core::ring::Reader;
+use apex_daemon::rings_place;
+use serde_json::{Value, json};
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const TRAMPOLINE_NANOS: f64 = 2.0;
+const RECORDED_P50_NANOS: f64 = 50.0;
+const RECORDED_P99_NANOS: f64 = 150.0;
+
+/// Measures with 1, 4 and 16 threads, as far as there are processors for them and the collector.
+pub(super) fn measure(quick: bool) -> Result<Report> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut rows = Vec::new();
+    let mut bars = Vec::new();
+    let mut notes = Vec::new();
+    for threads in [1, 4, 16] {
+        if threads > processors {
+            notes.push(format!("{threads} threads are left out: {processors} processors here"));
+            continue;
+        }
+        for timing in ["off", "sampled"] {
+            let row = one(threads, timing, quick)?;
+            let number = |name: &str| row[name].as_f64().unwrap_or(f64::NAN);
+            let what = format!("recorded launch, {threads} threads, timing {timing}");
+            let (p50, p99) = (number("added_p50_ns"), number("added_p99_ns"));
+            if threads == 1 && timing == "off" {
+                let added = number("trampoline_added_ns");
+                bars.push(Bar::at_most("trampoline".into(), added, "ns", TRAMPOLINE_NANOS));
+            }
+            bars.push(Bar::at_most(format!("{what}, p50"), p50, "ns", RECORDED_P50_NANOS));
+            bars.push(Bar::at_most(format!("{what}, p99"), p99, "ns", RECORDED_P99_NANOS));
+            if row["lost"] != json!(0) {
+                notes.push(format!("{what}: {} events found the ring full", row["lost"]));
+            }
+            rows.push(row);
+        }
+    }
+    let (device, driver) = ("stand-in (kernels do not run)".into(), "stand-in".into());
+    Ok(Report { bench: "shim", device, driver, rows, bars, notes })
+}
+
+/// The rows as a table.
+pub(super) fn print_rows(rows: &[Value]) {
+    println!(
+        "threads  timing   trampoline    direct p50/p99     shim p50/p99    added p50/p99   lost"
+    );
+    for row in rows {
+        let number = |name: &str| row[name].as_f64().unwrap_or(f64::NAN);
+        println!(
+            "{:>7}  {:<8} {:>+6.2} ns    {:>6.1} / {:>6.1}    {:>6.1} / {:>6.1}   {:>6.1} / {:>6.1}  {:>5}",
+            row["threads"].as_u64().unwrap_or(0),
+            row["timing"].as_str().unwrap_or(""),
+            number("trampoline_added_ns"),
+            number("direct_p50_ns"),
+            number("direct_p99_ns"),
+            number("shim_p50_ns"),
+            number("shim_p99_ns"),
+            number("added_p50_ns"),
+            number("added_p99_ns"),
+            row["lost"].as_u64().unwrap_or(0),
+        );
+    }
+}
+
+fn one(threads: usize, timing: &str, quick: bool) -> Result<Value> {
+    let rings = Rings::new()?;
+    let mut child = start(threads, timing, quick, &rings.0)?;
+    let mut collector = Collector { folder: rings.0.clone(), readers: Vec::new() };
+    while child.try_wait()?.is_none() {
+        collector.drain();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        bail!("the measuring process ended with {}", output.status);
+    }
+    collector.drain();
+    let mut row: Value = serde_json::from_slice(&output.stdout).context("no result came back")?;
+    row["threads"] = json!(threads);
+    row["timing"] = json!(timing);
+    row["lost"] = json!(collector.lost());
+    Ok(row)
+}
+
+fn start(threads: usize, timing: &str, quick: bool, rings: &Path) -> Result<Child> {
+    let standin = library("libapex_standin.so")?;
+    Command::new(std::env::current_exe()?)
+        .args(["bench", "shim-calls", "--threads", &threads.to_string()])
+        .args(quick.then_some("--quick"))
+        .env("APEX", "1")
+        .env("APEX_TIMING", timing)
+        .env("APEX_RINGS", rings)
+        .env("APEX_REAL_LIBCUDA", standin)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("the measuring process does not start")
+}
+
+/// A directory of rings that goes when it is no longer needed.
+struct Rings(PathBuf);
+
+impl Rings {
+    fn new() -> Result<Rings> {
+        let id = format!("bench-{}", std::process::id());
+        rings_place::create(&Place::of_this_user().rings, &std::env::temp_dir(), &id)
+            .map(Rings)
+            .context("there is no place for rings")
+    }
+}
+
+impl Drop for Rings {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Reads the rings and drops what it reads.
+struct Collector {
+    folder: PathBuf,
+    readers: Vec<(PathBuf, Reader<std::fs::File>)>,
+}
+
+impl Collector {
+    fn drain(&mut self) {
+        for entry in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let known = self.readers.iter().any(|(known, _)| *known == path);
+            if known || path.extension().is_none_or(|end| end != "ring") {
+                continue;
+            }
+            let file = OpenOptions::new().read(true).write(true).open(&path);
+            if let Some(reader) = file.ok().and_then(|file| Reader::open(file).ok()) {
+                self.readers.push((path, reader));
+            }
+        }
+        for (_, reader) in &mut self.readers {
+            let _ = reader.drain(|_, _| {});
+        }
+    }
+
+    fn lost(&self) -> u64 {
+        self.readers
+            .iter()
+            .filter_map(|(_, reader)| reader.counters().ok())
+            .map(|all| all.lost)
+            .sum()
+    }
+}

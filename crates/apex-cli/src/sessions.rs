@@ -1,0 +1,101 @@
+//! The verbs that look at kept sessions: report, export, diff, list.
+
+use crate::arguments::{Diff, Export, List, Report};
+use crate::place::Place;
+use crate::run::layout;
+use crate::{print_page, say};
+use anyhow::{Context, bail};
+use apex_daemon::diff::{compare, show as show_difference};
+use apex_daemon::export::{Format, export as export_to};
+use apex_daemon::progress::Progress;
+use apex_daemon::read::Stored;
+use apex_daemon::show::{exit_words, report as text_report, table};
+use apex_daemon::summary::Summary;
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::process::ExitCode;
+
+pub(crate) fn report(arguments: &Report) -> anyhow::Result<ExitCode> {
+    let place = Place::of_this_user();
+    place.recover();
+    let mut stored = Stored::open(&place.sessions.find(arguments.session.as_deref())?)?;
+    let summary = stored.summary(&mut Progress::on_stderr());
+    stored.complaints.iter().for_each(|complaint| say(complaint));
+    let layout = layout(&std::io::stdout());
+    let page = if arguments.json {
+        serde_json::to_string_pretty(&summary)? + "\n"
+    } else if let Some(by) = arguments.by {
+        table(&summary, by.into(), arguments.rows, layout.width)
+    } else {
+        let place = stored.directory.display().to_string();
+        text_report(&summary, Some(&place), layout)
+    };
+    print_page(page.as_bytes())
+}
+
+pub(crate) fn export(arguments: &Export) -> anyhow::Result<ExitCode> {
+    let place = Place::of_this_user();
+    place.recover();
+    let mut stored = Stored::open(&place.sessions.find(arguments.session.as_deref())?)?;
+    let format: Format = arguments.format.into();
+    let mut progress = Progress::on_stderr();
+    let written = match &arguments.output {
+        Some(path) => {
+            let file = File::create(path)
+                .with_context(|| format!("{} cannot be written", path.display()))?;
+            let mut out = BufWriter::new(file);
+            export_to(&mut stored, format, &mut out, &mut progress).and_then(|()| out.flush())
+        }
+        None if format.is_binary() && std::io::stdout().is_terminal() => {
+            bail!("this format is not text; name a file with -o FILE");
+        }
+        None => {
+            let mut out = BufWriter::new(std::io::stdout());
+            export_to(&mut stored, format, &mut out, &mut progress).and_then(|()| out.flush())
+        }
+    };
+    drop(progress);
+    stored.complaints.iter().for_each(|complaint| say(complaint));
+    match written {
+        // Whoever reads may have seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(error).context("the export was not finished"),
+        Ok(()) => Ok(ExitCode::SUCCESS),
+    }
+}
+
+pub(crate) fn diff(arguments: &Diff) -> anyhow::Result<ExitCode> {
+    let place = Place::of_this_user();
+    place.recover();
+    let summary = |name: &str| -> anyhow::Result<Summary> {
+        let mut stored = Stored::open(&place.sessions.find(Some(name))?)?;
+        let summary = stored.summary(&mut Progress::on_stderr());
+        stored.complaints.iter().for_each(|complaint| say(complaint));
+        Ok(summary)
+    };
+    let difference = compare(&summary(&arguments.before)?, &summary(&arguments.after)?);
+    let page = if arguments.json {
+        serde_json::to_string_pretty(&difference)? + "\n"
+    } else {
+        show_difference(&difference, 20, layout(&std::io::stdout()).width)
+    };
+    print_page(page.as_bytes())
+}
+
+pub(crate) fn list(arguments: &List) -> anyhow::Result<ExitCode> {
+    let place = Place::of_this_user();
+    place.recover();
+    let entries = place.sessions.list();
+    if arguments.json {
+        return print_page((serde_json::to_string_pretty(&entries)? + "\n").as_bytes());
+    }
+    if entries.is_empty() {
+        say(&format!("no session is kept in {}", place.sessions.directory().display()));
+    }
+    let mut page = String::new();
+    for entry in entries {
+        let command = entry.command.join(" ");
+        page.push_str(&format!("{:<26} {:<22} {command}\n", entry.id, exit_words(entry.exit)));
+    }
+    print_page(page.as_bytes())
+}

@@ -1,0 +1,339 @@
+//! Checks what a session needs on this machine, and names the remedy for what is missing.
+//!
+//! A check looks and says what it found; it changes nothing and loads nothing. Everything is looked up
+//! below a root directory, so that the checks are tested on directories made for them. A failure is
+//! what keeps `apex run` from seeing CUDA calls; a warning costs something less.
+
+use crate::find;
+use crate::rings_place::free_bytes;
+use crate::show::bytes;
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// As it should be.
+    Ok,
+    /// Something is lost.
+    Warn,
+    /// A session would see nothing.
+    Fail,
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub name: &'static str,
+    /// How it came out.
+    pub verdict: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do; null if there is nothing to do.
+    pub remedy: Option<String>,
+}
+
+/// Where to look.
+pub struct Machine<'a> {
+    /// Root of the file system.
+    pub root: &'a Path,
+    /// The environment.
+    pub lookup: &'a dyn Fn(&str) -> Option<String>,
+    /// The driver that the loader gives a program.
+    pub driver: Option<PathBuf>,
+    /// The shim.
+    pub shim: Option<PathBuf>,
+    /// Where sessions are kept.
+    pub sessions: &'a Path,
+}
+
+/// All checks in the order in which to read them.
+#[must_use]
+pub fn examine(machine: &Machine<'_>) -> Vec<Check> {
+    vec![
+        shim(machine),
+        driver_library(machine),
+        kernel_module(machine),
+        device_nodes(machine),
+        container(machine),
+        shared_memory(machine),
+        state_directory(machine),
+        preload(machine),
+        mps(machine),
+        mig(machine),
+        cupti(machine),
+        counters(machine),
+        reach(),
+    ]
+}
+
+fn check(name: &'static str, verdict: Verdict, found: impl Into<String>) -> Check {
+    Check { name, verdict, found: found.into(), remedy: None }
+}
+
+impl Check {
+    fn remedy(mut self, remedy: impl Into<String>) -> Check {
+        self.remedy = Some(remedy.into());
+        self
+    }
+}
+
+fn shim(machine: &Machine<'_>) -> Check {
+    match &machine.shim {
+        Some(path) => check("shim", Verdict::Ok, path.display().to_string()),
+        None => check("shim", Verdict::Fail, format!("{} is not beside apex", find::SHIM)).remedy(
+            "build it with `cargo build --release -p apex-shim`, or install it in ../lib/apex",
+        ),
+    }
+}
+
+fn driver_library(machine: &Machine<'_>) -> Check {
+    match &machine.driver {
+        Some(path) => check("driver library", Verdict::Ok, path.display().to_string()),
+        None => check("driver library", Verdict::Fail, "the loader finds no libcuda.so.1").remedy(
+            "install the NVIDIA driver; in a container start it with --gpus all; or put its directory in LD_LIBRARY_PATH",
+        ),
+    }
+}
+
+fn kernel_module(machine: &Machine<'_>) -> Check {
+    let path = machine.root.join("proc/driver/nvidia/version");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    match text.lines().next() {
+        Some(line) => {
+            let version =
+                line.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+            check("kernel module", Verdict::Ok, format!("NVIDIA {}", version.unwrap_or(line)))
+        }
+        None => check("kernel module", Verdict::Fail, "the NVIDIA kernel module is not loaded")
+            .remedy("load it with `modprobe nvidia`, or use a machine with a GPU"),
+    }
+}
+
+fn device_nodes(machine: &Machine<'_>) -> Check {
+    let entries = fs::read_dir(machine.root.join("dev")).into_iter().flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.starts_with("nvidia"))
+        .collect();
+    names.sort();
+    let devices: Vec<&String> =
+        names.iter().filter(|name| name["nvidia".len()..].parse::<u32>().is_ok()).collect();
+    if devices.is_empty() {
+        return check("device nodes", Verdict::Fail, "there is no /dev/nvidia0")
+            .remedy("run `nvidia-modprobe`; in a container start it with --gpus all");
+    }
+    let refused: Vec<&str> = names
+        .iter()
+        .filter(|name| devices.contains(name) || *name == "nvidiactl")
+        .filter(|name| {
+            let path = machine.root.join("dev").join(name);
+            fs::File::options().read(true).write(true).open(path).is_err()
+        })
+        .map(String::as_str)
+        .collect();
+    if refused.is_empty() {
+        let found = format!("{} GPU device nodes", devices.len());
+        return check("device nodes", Verdict::Ok, found);
+    }
+    check("device nodes", Verdict::Fail, format!("/dev/{} cannot be opened", refused.join(", /dev/")))
+        .remedy("give the user read and write access (group video or render), or allow the device in the container")
+}
+
+fn container(machine: &Machine<'_>) -> Check {
+    let cgroup = fs::read_to_string(machine.root.join("proc/1/cgroup")).unwrap_or_default();
+    let words = ["docker", "kubepods", "containerd", "lxc", "libpod"];
+    let named = words.iter().find(|word| cgroup.contains(*word)).copied();
+    let marked = [".dockerenv", "run/.containerenv"];
+    let marked = marked.iter().find(|name| machine.root.join(name).exists()).map(|_| "container");
+    match named.or(marked) {
+        Some(kind) => check("container", Verdict::Ok, format!("inside a container ({kind})")),
+        None => check("container", Verdict::Ok, "not in a container"),
+    }
+}
+
+fn shared_memory(machine: &Machine<'_>) -> Check {
+    let free = free_bytes(&machine.root.join("dev/shm"));
+    let found = format!("{} free in /dev/shm", bytes(free));
+    if free >= 256 << 20 {
+        check("shared memory", Verdict::Ok, found)
+    } else {
+        check("shared memory", Verdict::Warn, found + ": rings go to the session's directory").remedy(
+            "start the container with --shm-size=1g, or lower APEX_RING_EVENTS for programs with many threads",
+        )
+    }
+}
+
+fn state_directory(machine: &Machine<'_>) -> Check {
+    let name = "sessions";
+    let place = machine.sessions.display();
+    let existing = machine.sessions.ancestors().find(|path| path.exists());
+    let writable = existing
+        .is_some_and(|path| nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok());
+    if !writable {
+        return check(
+            name,
+            Verdict::Warn,
+            format!("{place} cannot be written: sessions are not kept"),
+        )
+        .remedy("set APEX_STATE to a directory of yours, or use -o DIR");
+    }
+    let free = existing.map_or(0, free_bytes);
+    let found = format!("{place}, {} free", bytes(free));
+    if free < 256 << 20 {
+        return check(name, Verdict::Warn, found)
+            .remedy("free some space, or set APEX_STATE to another disk");
+    }
+    check(name, Verdict::Ok, found)
+}
+
+fn preload(machine: &Machine<'_>) -> Check {
+    match (machine.lookup)("LD_PRELOAD").filter(|value| !value.is_empty()) {
+        None => check("preload", Verdict::Ok, "LD_PRELOAD is free"),
+        Some(value) if value.contains("libcuda") => check(
+            "preload",
+            Verdict::Warn,
+            format!("LD_PRELOAD has another driver library: {value}"),
+        )
+        .remedy("unset LD_PRELOAD: two libraries in the driver's place hide calls from each other"),
+        Some(value) => {
+            check("preload", Verdict::Ok, format!("LD_PRELOAD is kept behind the shim: {value}"))
+        }
+    }
+}
+
+fn mps(machine: &Machine<'_>) -> Check {
+    let pipe = (machine.lookup)("CUDA_MPS_PIPE_DIRECTORY").unwrap_or("/tmp/nvidia-mps".into());
+    let control = machine.root.join(pipe.trim_start_matches('/')).join("control");
+    if control.exists() {
+        check(
+            "MPS",
+            Verdict::Ok,
+            format!(
+                "a multi-process service listens in {pipe}; GPU times include its other clients"
+            ),
+        )
+    } else {
+        check("MPS", Verdict::Ok, "no multi-process service")
+    }
+}
+
+fn mig(machine: &Machine<'_>) -> Check {
+    let gpus =
+        fs::read_dir(machine.root.join("proc/driver/nvidia/capabilities")).into_iter().flatten();
+    let instances: usize = gpus
+        .filter_map(|gpu| fs::read_dir(gpu.ok()?.path().join("mig")).ok())
+        .flatten()
+        .filter(|entry| {
+            entry.as_ref().is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("gi"))
+        })
+        .count();
+    match instances {
+        0 => check("MIG", Verdict::Ok, "no multi-instance GPU"),
+        count => check(
+            "MIG",
+            Verdict::Ok,
+            format!("{count} GPU instances; busy shares are those of the instance"),
+        ),
+    }
+}
+
+fn cupti(machine: &Machine<'_>) -> Check {
+    match find::cupti(machine.lookup) {
+        Some(path) => check("CUPTI", Verdict::Ok, path.display().to_string()),
+        None => check(
+            "CUPTI",
+            Verdict::Warn,
+            "no libcupti.so: --timing full is not possible, sampled timing is",
+        )
+        .remedy("set CUDA_HOME to a toolkit, or `pip install nvidia-cuda-cupti`"),
+    }
+}
+
+fn counters(machine: &Machine<'_>) -> Check {
+    let text =
+        fs::read_to_string(machine.root.join("proc/driver/nvidia/params")).unwrap_or_default();
+    let value = text.lines().find_map(|line| line.strip_prefix("RmProfilingAdminOnly:"));
+    match value.map(str::trim) {
+        Some("1") => check(
+            "permissions",
+            Verdict::Ok,
+            "hardware counters are for administrators only; apex needs none",
+        ),
+        Some(_) => check(
+            "permissions",
+            Verdict::Ok,
+            "hardware counters are open to all users; apex needs none",
+        ),
+        None => check("permissions", Verdict::Ok, "apex needs no privilege"),
+    }
+}
+
+fn reach() -> Check {
+    check(
+        "reach",
+        Verdict::Ok,
+        "static and shared cudart are both seen; fully static programs, setuid programs and `env -i` escape",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn examine_in(root: &Path, environment: &[(&str, &str)]) -> Vec<Check> {
+        let lookup = |name: &str| {
+            environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        };
+        examine(&Machine { root, lookup: &lookup, driver: None, shim: None, sessions: root })
+    }
+
+    fn verdict(checks: &[Check], name: &str) -> (Verdict, String) {
+        let check = checks.iter().find(|check| check.name == name).unwrap();
+        (check.verdict, check.found.clone())
+    }
+
+    #[test]
+    fn an_empty_machine_fails_with_remedies() {
+        let root = tempfile::tempdir().unwrap();
+        let checks = examine_in(root.path(), &[]);
+        for check in checks.iter().filter(|check| check.verdict != Verdict::Ok) {
+            assert!(check.remedy.is_some(), "{} has no remedy", check.name);
+        }
+        for name in ["shim", "driver library", "kernel module", "device nodes"] {
+            assert_eq!(verdict(&checks, name).0, Verdict::Fail, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_machine_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(
+            "proc/driver/nvidia/version",
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  x\n",
+        );
+        write("proc/driver/nvidia/params", "A: 0\nRmProfilingAdminOnly: 1\n");
+        write("proc/driver/nvidia/capabilities/gpu0/mig/gi1/access", "");
+        write("dev/nvidia0", "");
+        write("dev/nvidiactl", "");
+        write("dev/nvidia-uvm", "");
+        write("proc/1/cgroup", "0::/kubepods/x\n");
+        write("tmp/nvidia-mps/control", "");
+        let checks = examine_in(root.path(), &[("LD_PRELOAD", "/x/libcuda.so.1")]);
+        assert_eq!(verdict(&checks, "kernel module"), (Verdict::Ok, "NVIDIA 580.159.04".into()));
+        assert_eq!(verdict(&checks, "device nodes"), (Verdict::Ok, "1 GPU device nodes".into()));
+        assert!(verdict(&checks, "container").1.contains("kubepods"));
+        assert!(verdict(&checks, "MPS").1.contains("listens"));
+        assert!(verdict(&checks, "MIG").1.starts_with("1 GPU instances"));
+        assert_eq!(verdict(&checks, "preload").0, Verdict::Warn);
+        assert!(verdict(&checks, "permissions").1.contains("administrators"));
+    }
+}

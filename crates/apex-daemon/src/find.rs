@@ -1,0 +1,152 @@
+//! Finds the libraries that a session needs: the shim, the real driver, CUPTI.
+//!
+//! Nothing is loaded here. The real driver is whatever the loader would give a program, so the loader
+//! itself is asked: a helper process is started with the driver named for preloading, and reads from
+//! its own memory map what was found. `LD_LIBRARY_PATH`, compat packages and containers are thereby
+//! respected.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// SONAME of the driver.
+pub const DRIVER: &str = "libcuda.so.1";
+/// File name of the shim.
+pub const SHIM: &str = "libapex_shim.so";
+
+/// Asks the loader for the driver. `helper` is the apex executable and its hidden argument, which prints
+/// [`mapped_driver`].
+#[must_use]
+pub fn driver(helper: &Path, argument: &str) -> Option<PathBuf> {
+    let output = Command::new(helper)
+        .arg(argument)
+        .env("LD_PRELOAD", DRIVER)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim_end_matches('\n'));
+    path.is_absolute().then_some(path)
+}
+
+/// The driver in a memory map as `/proc/PID/maps` has it.
+#[must_use]
+pub fn mapped_driver(maps: &str) -> Option<&str> {
+    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    paths.into_iter().find(|path| {
+        Path::new(path)
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("libcuda.so"))
+    })
+}
+
+/// The shim that belongs to this executable: beside it, or in `../lib/apex` when installed.
+#[must_use]
+pub fn shim(executable: &Path) -> Option<PathBuf> {
+    library(executable, SHIM)
+}
+
+/// A library that belongs to this executable, by its file name.
+#[must_use]
+pub fn library(executable: &Path, name: &str) -> Option<PathBuf> {
+    let directory = executable.parent()?;
+    [
+        directory.join(name),
+        directory.join("../lib/apex").join(name),
+        directory.join("deps").join(name),
+    ]
+    .into_iter()
+    .find_map(|path| fs::canonicalize(path).ok())
+}
+
+/// The newest CUPTI in the usual places.
+#[must_use]
+pub fn cupti(lookup: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let mut places: Vec<PathBuf> = Vec::new();
+    places.extend(lookup("LD_LIBRARY_PATH").iter().flat_map(|paths| std::env::split_paths(paths)));
+    let homes = ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(|name| lookup(name));
+    for home in homes.map(PathBuf::from).chain(children(Path::new("/usr/local"), "cuda")) {
+        for below in ["extras/CUPTI/lib64", "targets/x86_64-linux/lib", "lib64"] {
+            places.push(home.join(below));
+        }
+    }
+    for packages in lookup("PATH").iter().flat_map(|path| site_packages(path)) {
+        let nvidia = children(&packages.join("nvidia"), "");
+        places.extend(nvidia.into_iter().map(|package| package.join("lib")));
+    }
+    let found = places.iter().filter(|place| place.is_absolute()).flat_map(|place| {
+        let libraries = children(place, "libcupti.so");
+        libraries.into_iter().filter_map(|path| fs::canonicalize(path).ok())
+    });
+    found.max_by_key(|path| version(path))
+}
+
+/// Package directories of the first Python on the path, as its layout gives them: no Python is started.
+fn site_packages(path: &str) -> Vec<PathBuf> {
+    let bin = std::env::split_paths(path)
+        .find(|directory| directory.join("python3").exists() || directory.join("python").exists());
+    let Some(prefix) = bin.as_deref().and_then(Path::parent) else { return Vec::new() };
+    let mut places = Vec::new();
+    for lib in [prefix.join("lib"), prefix.join("local/lib"), prefix.join("lib64")] {
+        for python in children(&lib, "python3") {
+            places.extend([python.join("site-packages"), python.join("dist-packages")]);
+        }
+    }
+    places
+}
+
+fn children(directory: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
+        .map(|entry| entry.path())
+        .collect();
+    found.sort();
+    found
+}
+
+/// The numbers behind `.so.`.
+fn version(path: &Path) -> Vec<u64> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let numbers = name.split_once(".so.").map_or("", |(_, numbers)| numbers);
+    numbers.split('.').filter_map(|part| part.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_driver_is_found_in_a_memory_map() {
+        let maps = "7f00-7f01 r-xp 00000000 00:1 5   /usr/lib/libc.so.6\n\
+                    7f02-7f03 r--p 00000000 00:1 6   /opt/a b/libcuda.so.580.1\n";
+        assert_eq!(mapped_driver(maps), Some("/opt/a b/libcuda.so.580.1"));
+        assert_eq!(mapped_driver("7f00-7f01 rw-p 00000000 00:00 0\n"), None);
+    }
+
+    #[test]
+    fn the_newest_cupti_is_taken_also_from_a_python_environment() {
+        let root = tempfile::tempdir().unwrap();
+        let old = root.path().join("cuda/lib64");
+        let new = root.path().join("env/lib/python3.12/site-packages/nvidia/cuda_cupti/lib");
+        fs::create_dir_all(&old).unwrap();
+        fs::create_dir_all(&new).unwrap();
+        fs::create_dir_all(root.path().join("env/bin")).unwrap();
+        fs::write(root.path().join("env/bin/python3"), "").unwrap();
+        fs::write(old.join("libcupti.so.12"), "").unwrap();
+        fs::write(new.join("libcupti.so.13"), "").unwrap();
+        let text = |path: PathBuf| Some(path.to_string_lossy().into_owned());
+        let lookup = |name: &str| match name {
+            "CUDA_HOME" => text(root.path().join("cuda")),
+            "PATH" => text(root.path().join("env/bin")),
+            _ => None,
+        };
+        assert!(cupti(lookup).unwrap().ends_with("lib/libcupti.so.13"));
+        assert!(
+            cupti(|name| lookup(name).filter(|_| name != "PATH"))
+                .unwrap()
+                .ends_with("libcupti.so.12")
+        );
+    }
+}

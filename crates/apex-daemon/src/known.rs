@@ -1,0 +1,112 @@
+//! What the processes of a session told of themselves once: kernels, images, graphs, devices.
+//!
+//! Events carry numbers; this says what the numbers mean. It grows while a program runs and is
+//! written beside the events at the end. A number that was never explained stays a number.
+
+use apex_core::facts::{Device, Fact, Graph, Image, Kernel, Process};
+use std::collections::BTreeMap;
+
+/// The facts of one process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnownProcess {
+    /// Process id.
+    pub pid: u32,
+    /// When its first ring was found, on the session's clock.
+    pub found_ns: u64,
+    /// When it was found to have ended, on the session's clock.
+    pub ended_ns: Option<u64>,
+    /// What it said of itself.
+    pub process: Option<Process>,
+    /// Its devices by ordinal.
+    pub devices: BTreeMap<u64, Device>,
+    /// Its kernels by number.
+    pub kernels: BTreeMap<u32, Kernel>,
+    /// Its images by number.
+    pub images: BTreeMap<u32, Image>,
+    /// Its graphs by number.
+    pub graphs: BTreeMap<u32, Graph>,
+    /// Failures of apex inside it, one sentence each.
+    pub failures: Vec<String>,
+    /// Lines of its facts file that were not understood.
+    pub refused: u64,
+}
+
+impl KnownProcess {
+    /// Takes in one fact; a later one of the same number replaces the earlier.
+    pub fn learn(&mut self, fact: Fact) {
+        let number = |id: u64| u32::try_from(id).unwrap_or(u32::MAX);
+        match fact {
+            Fact::Process(process) => self.process = Some(process),
+            Fact::Device(device) => {
+                self.devices.insert(device.ordinal, device);
+            }
+            // Every event carries its device beside its context.
+            Fact::Context(_) => {}
+            Fact::Kernel(kernel) => {
+                self.kernels.insert(number(kernel.id), kernel);
+            }
+            Fact::Image(image) => {
+                self.images.insert(number(image.id), image);
+            }
+            Fact::Graph(graph) => {
+                self.graphs.insert(number(graph.id), graph);
+            }
+            // A broken part of apex could repeat itself without end.
+            Fact::Failure(failure) if self.failures.len() < MOST_FAILURES => {
+                self.failures.push(failure.sentence);
+            }
+            Fact::Failure(_) => {}
+        }
+    }
+}
+
+const MOST_FAILURES: usize = 100;
+
+/// The facts of a session, by the number of the process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Known {
+    /// One entry per process.
+    pub processes: Vec<KnownProcess>,
+}
+
+impl Known {
+    /// A process by its number.
+    #[must_use]
+    pub fn process(&self, number: u32) -> Option<&KnownProcess> {
+        self.processes.get(number as usize)
+    }
+
+    /// A kernel of a process.
+    #[must_use]
+    pub fn kernel(&self, process: u32, kernel: u32) -> Option<&Kernel> {
+        self.process(process)?.kernels.get(&kernel)
+    }
+
+    /// A device of a process; the only one it has where the ordinal is not known.
+    #[must_use]
+    pub fn device(&self, process: u32, ordinal: Option<u8>) -> Option<&Device> {
+        let devices = &self.process(process)?.devices;
+        match ordinal {
+            Some(ordinal) => devices.get(&u64::from(ordinal)),
+            None if devices.len() == 1 => devices.values().next(),
+            None => None,
+        }
+    }
+
+    /// Whether any process ran on a driver that does not run kernels.
+    #[must_use]
+    pub fn standin(&self) -> bool {
+        self.described().any(|process| process.standin)
+    }
+
+    /// The driver's version as people write it: 13.0 for 13000.
+    #[must_use]
+    pub fn driver_version(&self) -> Option<String> {
+        let version = self.described().map(|process| process.driver_version).find(|&v| v > 0)?;
+        Some(format!("{}.{}", version / 1000, version % 1000 / 10))
+    }
+
+    fn described(&self) -> impl Iterator<Item = &Process> {
+        self.processes.iter().filter_map(|known| known.process.as_ref())
+    }
+}

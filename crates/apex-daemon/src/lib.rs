@@ -1,0 +1,35 @@
+//! Collects what the shim recorded, keeps it as a session on disk, and shows it.
+//!
+//! The way of the data: [`collect`] drains the rings of every process, [`resolve`] makes rows of
+//! their events, [`summarise`] counts them as they come, [`store`] keeps them as Parquet, [`show`]
+//! and [`export`] bring them out again. [`recording`] ties these together while a program runs;
+//! [`session`] and [`recover`] look after what lies on disk. The program never waits for any of it:
+//! what cannot be kept in time is counted and said.
+#![forbid(unsafe_code)]
+
+pub mod collect;
+mod columns;
+pub mod diff;
+pub mod doctor;
+mod error;
+pub mod export;
+pub mod find;
+pub mod known;
+pub mod live;
+mod memory;
+pub mod names;
+pub mod progress;
+pub mod read;
+pub mod recording;
+pub mod recover;
+pub mod resolve;
+pub mod rings_place;
+pub mod row;
+pub mod session;
+pub mod show;
+pub mod store;
+
+pub mod summarise;
+pub mod summary;
+
+pub use error::Error;

@@ -1,0 +1,110 @@
+//! One event as it is kept: its times in nanoseconds, its thread named, its open questions decided.
+//!
+//! A row is what every later part works on. The collector makes rows of events as they come, and
+//! [`crate::read`] makes the same rows of a stored session, so a report made from disk equals the one
+//! printed at exit.
+
+use apex_core::event::{CallId, Direction, TimeBasis, What};
+use apex_cuda::Function;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// One event, resolved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// Nanoseconds from the session's start to the call; for a GPU time by CUPTI, to the kernel's start.
+    pub time_ns: u64,
+    /// Nanoseconds in the driver.
+    pub host_ns: u64,
+    /// Number of the process within the session: a process id may come back, this does not.
+    pub process: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Thread id; 0 if the thread's first event was lost.
+    pub tid: u32,
+    /// The driver function, by its place in the table of this apex.
+    pub call: CallId,
+    /// The driver's answer.
+    pub result: u16,
+    /// Device ordinal, where known.
+    pub device: Option<u8>,
+    /// Number of the context within the process; 0 for none.
+    pub context: u16,
+    /// Stream handle.
+    pub stream: u64,
+    /// What happened. A copy's direction and a freed range's size and kind are decided here.
+    pub what: What,
+    /// For a copy with a host side: whether that side was pageable memory.
+    pub pageable: Option<bool>,
+}
+
+impl Row {
+    /// The driver's name for the function; `unknown` if this apex has no such row in its table.
+    #[must_use]
+    pub fn function(&self) -> &'static str {
+        Function::from_index(self.call.0).map_or("unknown", Function::name)
+    }
+
+    /// The word for what happened.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self.what {
+            What::Launch(_) => "launch",
+            What::GraphLaunch { .. } => "graph-launch",
+            What::Alloc { .. } => "alloc",
+            What::Free { .. } => "free",
+            What::Copy(_) => "copy",
+            What::Set(_) => "set",
+            What::Sync { .. } => "sync",
+            What::Life(_) => "life",
+            What::Load { .. } => "load",
+            What::GpuTime { .. } => "gpu-time",
+            What::Other => "other",
+        }
+    }
+
+    /// End of the call on the session's clock; for a GPU time by CUPTI, of the kernel.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        match self.what {
+            What::GpuTime { nanos, basis: TimeBasis::Cupti, .. } => {
+                self.time_ns.saturating_add(nanos)
+            }
+            _ => self.time_ns.saturating_add(self.host_ns),
+        }
+    }
+
+    /// The driver accepted the call.
+    #[must_use]
+    pub fn succeeded(&self) -> bool {
+        self.result == 0
+    }
+}
+
+/// The place of a function in the table by its name; the unknown place if it is not there.
+#[must_use]
+pub fn call_named(name: &str) -> CallId {
+    static PLACES: OnceLock<HashMap<&'static str, u16>> = OnceLock::new();
+    let places = PLACES.get_or_init(|| {
+        Function::ALL.iter().zip(0..).map(|(function, place)| (function.name(), place)).collect()
+    });
+    CallId(places.get(name).copied().unwrap_or(u16::MAX))
+}
+
+/// Whether a copy in this direction has a host side.
+#[must_use]
+pub fn has_host_side(direction: Direction) -> bool {
+    matches!(direction, Direction::HostToDevice | Direction::DeviceToHost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_found_by_its_name() {
+        let place = call_named("cuLaunchKernel");
+        assert_eq!(Function::from_index(place.0).map(Function::name), Some("cuLaunchKernel"));
+        assert_eq!(call_named("cuNever"), CallId(u16::MAX));
+    }
+}

@@ -1,0 +1,324 @@
+//! Counts rows as they come, and makes a summary of the counts at any moment.
+//!
+//! A [`Tally`] is pure: the same rows and facts give the same summary, whether they come from the
+//! rings or from disk. Its size follows the number of different kernels, shapes, streams and threads,
+//! not the number of events; what exceeds its limits is counted under one common entry.
+
+mod busy;
+mod finish;
+mod fit;
+mod kernels;
+mod timeline;
+
+pub use finish::Frame;
+
+use crate::known::Known;
+use crate::row::Row;
+use apex_core::event::{AllocKind, Direction, LaunchShape, ObjectKind, TimeBasis, What};
+use busy::BusyTime;
+use kernels::Times;
+use std::collections::HashMap;
+use std::hash::Hash;
+use timeline::Timeline;
+
+/// Running counts of a session.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    events: u64,
+    calls: u64,
+    first_call_ns: Option<u64>,
+    last_call_ns: u64,
+    first_launch_ns: Option<u64>,
+    last_launch_ns: u64,
+    captured_launches: u64,
+    failed_launches: u64,
+    configs: HashMap<ConfigKey, ConfigTally>,
+    graphs: HashMap<(u32, u32), GraphTally>,
+    streams: HashMap<(u32, u16, u64), StreamTally>,
+    threads: HashMap<(u32, u32), ThreadTally>,
+    pids: HashMap<u32, u32>,
+    functions: HashMap<&'static str, FunctionTally>,
+    errors: HashMap<(&'static str, u16), u64>,
+    allocs: [AllocTally; AllocKind::ALL.len()],
+    live: HashMap<(u32, u8), u64>,
+    device_live: u64,
+    device_peak: u64,
+    churn: Timeline,
+    copies: [CopyTally; Direction::ALL.len()],
+    sets: (u64, u64),
+    syncs: (u64, u64),
+    loads: (u64, u64, u64),
+    busy: BusyTime,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct ConfigKey {
+    process: u32,
+    kernel: u32,
+    device: Option<u8>,
+    shape: LaunchShape,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct ConfigTally {
+    executed: u64,
+    host_ns: u64,
+    times: Times,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct GraphTally {
+    launches: u64,
+    kernels: u64,
+    host_ns: u64,
+    device: Option<u8>,
+    times: Times,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct StreamTally {
+    launches: u64,
+    transfers: u64,
+    bytes: u64,
+    waited_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct ThreadTally {
+    calls: u64,
+    launches: u64,
+    host_ns: u64,
+    waited_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct FunctionTally {
+    calls: u64,
+    host_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct AllocTally {
+    allocations: u64,
+    frees: u64,
+    allocated_bytes: u64,
+    live_bytes: u64,
+    peak_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct CopyTally {
+    count: u64,
+    bytes: u64,
+    pageable_count: u64,
+    pageable_bytes: u64,
+    host_ns: u64,
+}
+
+/// Different shapes, streams or threads that are told apart.
+const MOST_ENTRIES: usize = 65_536;
+
+impl Tally {
+    /// Counts one row. `known` must hold what is known when the row arrives.
+    pub fn add(&mut self, known: &Known, row: &Row) {
+        self.events += 1;
+        match row.what {
+            What::GpuTime { .. } => return self.add_time(known, row),
+            What::Life(life) if life.object == ObjectKind::Thread => {
+                self.threads.entry((row.process, row.tid)).or_default();
+                self.pids.insert(row.process, row.pid);
+                return;
+            }
+            _ => {}
+        }
+        self.add_call(row);
+        match row.what {
+            What::Launch(launch) => {
+                let key = ConfigKey {
+                    process: row.process,
+                    kernel: launch.kernel.0,
+                    device: row.device,
+                    shape: launch.shape,
+                };
+                if let Some(host_ns) = self.executed(row, launch.captured) {
+                    let config = self.config(key);
+                    config.executed += 1;
+                    config.host_ns += host_ns;
+                }
+            }
+            What::GraphLaunch { graph, kernels, captured, .. } => {
+                if let Some(host_ns) = self.executed(row, captured) {
+                    let tally = entry(&mut self.graphs, (row.process, graph), (row.process, 0));
+                    tally.launches += 1;
+                    tally.kernels = tally.kernels.saturating_add(kernels);
+                    tally.host_ns += host_ns;
+                    tally.device = row.device;
+                }
+            }
+            What::Alloc { kind, bytes, .. } if row.succeeded() => self.allocated(row, kind, bytes),
+            What::Free { kind, bytes, .. } if row.succeeded() => self.freed(row, kind, bytes),
+            What::Copy(copy) if row.succeeded() && !copy.captured => {
+                self.transferred(row, copy.bytes);
+                let tally = &mut self.copies[usize::from(copy.direction.code())];
+                tally.count += 1;
+                tally.bytes = tally.bytes.saturating_add(copy.bytes);
+                tally.host_ns += row.host_ns;
+                if row.pageable == Some(true) {
+                    tally.pageable_count += 1;
+                    tally.pageable_bytes = tally.pageable_bytes.saturating_add(copy.bytes);
+                }
+            }
+            What::Set(set) if row.succeeded() && !set.captured => {
+                self.transferred(row, set.bytes);
+                self.sets = (self.sets.0 + 1, self.sets.1.saturating_add(set.bytes));
+            }
+            What::Sync { .. } => {
+                self.syncs = (self.syncs.0 + 1, self.syncs.1 + row.host_ns);
+                self.stream(row).waited_ns += row.host_ns;
+                self.thread(row).waited_ns += row.host_ns;
+            }
+            What::Load { bytes, .. } => {
+                let (count, sum, host_ns) = self.loads;
+                self.loads = (count + 1, sum.saturating_add(bytes), host_ns + row.host_ns);
+            }
+            _ => {}
+        }
+    }
+
+    /// The system took back whatever the process still held.
+    pub fn process_ended(&mut self, process: u32) {
+        for kind in AllocKind::ALL {
+            if let Some(bytes) = self.live.remove(&(process, kind.code())) {
+                let tally = &mut self.allocs[usize::from(kind.code())];
+                tally.live_bytes = tally.live_bytes.saturating_sub(bytes);
+                if is_device_memory(*kind) {
+                    self.device_live = self.device_live.saturating_sub(bytes);
+                }
+            }
+        }
+    }
+
+    /// End of the last call, on the session's clock.
+    #[must_use]
+    pub fn last_call_ns(&self) -> u64 {
+        self.last_call_ns
+    }
+
+    fn add_call(&mut self, row: &Row) {
+        self.calls += 1;
+        self.first_call_ns = Some(self.first_call_ns.unwrap_or(u64::MAX).min(row.time_ns));
+        self.last_call_ns = self.last_call_ns.max(row.end_ns());
+        self.pids.insert(row.process, row.pid);
+        let function = self.functions.entry(row.function()).or_default();
+        function.calls += 1;
+        function.host_ns += row.host_ns;
+        if !row.succeeded() {
+            *self.errors.entry((row.function(), row.result)).or_default() += 1;
+        }
+        let thread = self.thread(row);
+        thread.calls += 1;
+        thread.host_ns += row.host_ns;
+    }
+
+    /// Counts a launch; gives its host time if something ran.
+    fn executed(&mut self, row: &Row, captured: bool) -> Option<u64> {
+        if !row.succeeded() {
+            self.failed_launches += 1;
+            return None;
+        }
+        if captured {
+            self.captured_launches += 1;
+            return None;
+        }
+        self.first_launch_ns = Some(self.first_launch_ns.unwrap_or(u64::MAX).min(row.time_ns));
+        self.last_launch_ns = self.last_launch_ns.max(row.time_ns);
+        self.stream(row).launches += 1;
+        self.thread(row).launches += 1;
+        Some(row.host_ns)
+    }
+
+    fn add_time(&mut self, known: &Known, row: &Row) {
+        let What::GpuTime { kernel, shape, nanos, basis } = row.what else { return };
+        if basis == TimeBasis::Cupti {
+            self.busy.add(known, row.process, row.device, row.time_ns, row.end_ns());
+            self.last_call_ns = self.last_call_ns.max(row.end_ns());
+        }
+        // Zero names a graph that was timed as one; CUPTI times every kernel for itself.
+        let times = if kernel.0 == 0 && basis != TimeBasis::Cupti {
+            let key = (row.process, shape.grid[0]);
+            &mut entry(&mut self.graphs, key, (row.process, 0)).times
+        } else {
+            let key =
+                ConfigKey { process: row.process, kernel: kernel.0, device: row.device, shape };
+            &mut self.config(key).times
+        };
+        let (count, sum) = &mut times.by_basis[usize::from(basis.code())];
+        *count += 1;
+        *sum = sum.saturating_add(nanos);
+    }
+
+    fn allocated(&mut self, row: &Row, kind: AllocKind, bytes: u64) {
+        self.churn.count(row.time_ns);
+        let tally = &mut self.allocs[usize::from(kind.code())];
+        tally.allocations += 1;
+        tally.allocated_bytes = tally.allocated_bytes.saturating_add(bytes);
+        tally.live_bytes = tally.live_bytes.saturating_add(bytes);
+        tally.peak_bytes = tally.peak_bytes.max(tally.live_bytes);
+        let live = self.live.entry((row.process, kind.code())).or_default();
+        *live = live.saturating_add(bytes);
+        if is_device_memory(kind) {
+            self.device_live = self.device_live.saturating_add(bytes);
+            self.device_peak = self.device_peak.max(self.device_live);
+        }
+    }
+
+    fn freed(&mut self, row: &Row, kind: AllocKind, bytes: u64) {
+        self.churn.count(row.time_ns);
+        let tally = &mut self.allocs[usize::from(kind.code())];
+        tally.frees += 1;
+        tally.live_bytes = tally.live_bytes.saturating_sub(bytes);
+        let live = self.live.entry((row.process, kind.code())).or_default();
+        *live = live.saturating_sub(bytes);
+        if is_device_memory(kind) {
+            self.device_live = self.device_live.saturating_sub(bytes);
+        }
+    }
+
+    fn transferred(&mut self, row: &Row, bytes: u64) {
+        let stream = self.stream(row);
+        stream.transfers += 1;
+        stream.bytes = stream.bytes.saturating_add(bytes);
+    }
+
+    fn config(&mut self, key: ConfigKey) -> &mut ConfigTally {
+        let common = ConfigKey { shape: LaunchShape::default(), ..key };
+        entry(&mut self.configs, key, common)
+    }
+
+    fn stream(&mut self, row: &Row) -> &mut StreamTally {
+        entry(&mut self.streams, (row.process, row.context, row.stream), (row.process, 0, 0))
+    }
+
+    fn thread(&mut self, row: &Row) -> &mut ThreadTally {
+        entry(&mut self.threads, (row.process, row.tid), (row.process, 0))
+    }
+}
+
+/// Address ranges and mappings are not memory of their own, and host memory is not the device's.
+pub(crate) fn is_device_memory(kind: AllocKind) -> bool {
+    match kind {
+        AllocKind::Plain
+        | AllocKind::Async
+        | AllocKind::Pool
+        | AllocKind::Managed
+        | AllocKind::Physical
+        | AllocKind::Array => true,
+        AllocKind::Host | AllocKind::Registered | AllocKind::Reserved | AllocKind::Mapped => false,
+    }
+}
+
+/// The entry of `key`, or the common one once there are too many.
+fn entry<K: Hash + Eq, V: Default>(map: &mut HashMap<K, V>, key: K, common: K) -> &mut V {
+    let key = if map.len() >= MOST_ENTRIES && !map.contains_key(&key) { common } else { key };
+    map.entry(key).or_default()
+}
