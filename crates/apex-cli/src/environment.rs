@@ -8,6 +8,7 @@ use apex_core::knobs::{Knobs, Timing};
 use apex_daemon::find;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,7 @@ pub(crate) fn variables(
 ) -> io::Result<Vec<(&'static str, OsString)>> {
     let libraries = libraries(rings, shim)?;
     let mut variables = vec![
-        ("LD_PRELOAD", before("LD_PRELOAD", libraries.join(find::DRIVER).as_os_str())),
+        ("LD_PRELOAD", before("LD_PRELOAD", preloaded(shim, &libraries).as_os_str())),
         ("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", libraries.as_os_str())),
         ("APEX_RINGS", rings.into()),
         ("APEX_TIMING", timing.word().into()),
@@ -66,6 +67,13 @@ fn libraries(rings: &Path, shim: &Path) -> io::Result<PathBuf> {
         symlink(shim, directory.join(name))?;
     }
     Ok(directory)
+}
+
+/// The shim where it lies, because a process may outlive the session and its directory; only a path that
+/// the loader would take apart is named by its link.
+fn preloaded(shim: &Path, libraries: &Path) -> PathBuf {
+    let parted = shim.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':'));
+    if parted { libraries.join(find::DRIVER) } else { shim.to_owned() }
 }
 
 fn before(variable: &str, first: &OsStr) -> OsString {

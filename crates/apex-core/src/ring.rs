@@ -163,7 +163,8 @@ impl<'a> Writer<'a> {
     #[inline]
     pub fn add(&self, word: RingWord, amount: u64) {
         let cell = &self.words[word as usize];
-        cell.store(cell.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+        let count = counter(cell.load(Ordering::Relaxed), word as usize).unwrap_or(0);
+        cell.store(counted(count.wrapping_add(amount), word as usize), Ordering::Relaxed);
     }
 
     /// Whether the next event would be lost. For a writer that can wait.
@@ -181,6 +182,29 @@ impl<'a> Writer<'a> {
         self.tail_seen = self.words[RingWord::Tail as usize].load(Ordering::Acquire);
         self.head.wrapping_sub(self.tail_seen) < self.capacity
     }
+}
+
+/// Bits of a counter's value; its check lies above.
+const COUNTER_BITS: u32 = 48;
+
+/// A counter as it lies in the file: a program that writes over it is not believed.
+#[inline]
+fn counted(count: u64, word: usize) -> u64 {
+    let count = count & ((1 << COUNTER_BITS) - 1);
+    count | counter_check(count, word) << COUNTER_BITS
+}
+
+/// The value of a counter, if its check holds.
+#[inline]
+fn counter(found: u64, word: usize) -> Option<u64> {
+    let count = found & ((1 << COUNTER_BITS) - 1);
+    (found >> COUNTER_BITS == counter_check(count, word)).then_some(count)
+}
+
+/// Sixteen bits over a value and its place; zero for zero, because a fresh file is all zeros.
+#[inline]
+fn counter_check(count: u64, word: usize) -> u64 {
+    count.wrapping_mul(0x9e37_79b9_7f4a_7c15 + 2 * word as u64) >> COUNTER_BITS
 }
 
 /// Where a collector reads rings from: a file, or memory in tests.
@@ -334,24 +358,29 @@ impl<S: Source> Reader<S> {
     pub fn counters(&self) -> io::Result<Counters> {
         let mut words = [0; 16];
         self.source.read(0, &mut words)?;
+        let mut damaged = 0;
+        let mut read = |words: &[u64], word: usize| {
+            counter(words[word], word).unwrap_or_else(|| {
+                damaged += 1;
+                0
+            })
+        };
         let mut counters = Counters {
-            lost: words[ProcessWord::LostWithoutRing as usize],
-            damaged: self.damaged,
-            failures: words[ProcessWord::Failures as usize],
-            facts_lost: words[ProcessWord::FactsLost as usize],
+            lost: read(&words, ProcessWord::LostWithoutRing as usize),
+            failures: read(&words, ProcessWord::Failures as usize),
+            facts_lost: read(&words, ProcessWord::FactsLost as usize),
             ..Counters::default()
         };
         for ring in 0..self.rings_used()? {
             let mut line = [0; 8];
             self.source.read(ring_offset(ring, self.header.ring_events), &mut line)?;
-            let at = |word: RingWord| line[word as usize];
-            counters.lost = counters.lost.saturating_add(at(RingWord::Lost));
-            counters.own_ticks = counters.own_ticks.saturating_add(at(RingWord::OwnTicks));
-            counters.own_calls = counters.own_calls.saturating_add(at(RingWord::OwnCalls));
-            counters.sampling_ticks =
-                counters.sampling_ticks.saturating_add(at(RingWord::SamplingTicks));
-            counters.lookup_ticks = counters.lookup_ticks.saturating_add(at(RingWord::LookupTicks));
+            counters.lost += read(&line, RingWord::Lost as usize);
+            counters.own_ticks += read(&line, RingWord::OwnTicks as usize);
+            counters.own_calls += read(&line, RingWord::OwnCalls as usize);
+            counters.sampling_ticks += read(&line, RingWord::SamplingTicks as usize);
+            counters.lookup_ticks += read(&line, RingWord::LookupTicks as usize);
         }
+        counters.damaged = self.damaged + damaged;
         Ok(counters)
     }
 
@@ -431,7 +460,7 @@ pub use mapped::ProcessMap;
 mod mapped {
     use super::{
         AtomicU64, HEADER_BYTES, HEADER_WORDS, MAGIC, MOST_RINGS, OWNED, Ordering, ProcessWord,
-        RELEASED, RING_EVENTS, RingWord, Writer, ring_offset, ring_stride,
+        RELEASED, RING_EVENTS, RingWord, Writer, counted, counter, ring_offset, ring_stride,
     };
     use std::ffi::{CStr, CString};
     use std::io;
@@ -502,7 +531,11 @@ mod mapped {
 
         /// Adds to a counter of the process; any thread may.
         pub fn add(&self, word: ProcessWord, amount: u64) {
-            self.words[word as usize].fetch_add(amount, Ordering::Relaxed);
+            let more = |old| {
+                let count = counter(old, word as usize).unwrap_or(0);
+                Some(counted(count.wrapping_add(amount), word as usize))
+            };
+            self.words[word as usize].fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok();
         }
 
         fn set(&self, word: ProcessWord, value: u64) {

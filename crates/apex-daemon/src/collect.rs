@@ -21,6 +21,7 @@ use nix::unistd::Pid;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -197,7 +198,11 @@ impl Collector {
     /// Lets a successor give the processes the same numbers.
     fn note_order(&self, path: &Path) {
         let Some(name) = path.file_name() else { return };
-        let file = File::options().create(true).append(true).open(self.directory.join(ORDER_FILE));
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(self.directory.join(ORDER_FILE));
         // Without the list a successor numbers the processes anew; nothing else depends on it.
         let _ = file.and_then(|mut file| writeln!(file, "{}", name.to_string_lossy()));
     }

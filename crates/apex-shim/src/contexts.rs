@@ -7,18 +7,19 @@
 
 use crate::exports::driver;
 use crate::handles::Handles;
-use crate::process::{locked, tell};
+use crate::lock::{Lock, locked};
+use crate::process::tell;
 use crate::thread::{self, Thread};
 use apex_core::facts::{self, Fact};
 use apex_cuda::types::CUdevice;
 use core::ffi::CStr;
-use std::sync::Mutex;
 
 static CONTEXTS: Handles = Handles::new();
 
 /// Contexts numbered so far, and which devices were described.
-static LIST: Mutex<List> = Mutex::new(List { contexts: Vec::new(), devices: Vec::new() });
+static LIST: Lock<List> = Lock::new(List { contexts: Vec::new(), devices: Vec::new() });
 
+#[derive(Default)]
 struct List {
     contexts: Vec<u64>,
     devices: Vec<CUdevice>,

@@ -1,8 +1,8 @@
 //! A table from handles to small numbers that is read without a lock.
 //!
 //! One word per entry holds handle and number together, so a reader sees both or neither. Entries
-//! are added by whoever sees a handle first and all are dropped together when code is unloaded,
-//! because the driver gives out old handles again. A handle that the table cannot hold (not a
+//! are added by whoever sees a handle first and dropped when their objects end, one by one or all
+//! together, because the driver gives out old handles again. A handle that the table cannot hold (not a
 //! multiple of eight, above 2^47, or the neighbourhood is full) is simply not found: its owner then
 //! asks its own slower list.
 
@@ -14,6 +14,8 @@ pub(crate) const MOST_NUMBERS: u32 = 1 << NUMBER_BITS;
 const NUMBER_BITS: u32 = 20;
 const SLOTS: usize = 1 << 15;
 const NEIGHBOURS: usize = 16;
+/// A slot whose handle was dropped; no handle has the key 0.
+const DROPPED: u64 = 1;
 
 /// Handles and their numbers.
 pub(crate) struct Handles {
@@ -54,13 +56,25 @@ impl Handles {
         let Some(key) = key(handle).filter(|_| number < MOST_NUMBERS) else { return };
         let entry = key << NUMBER_BITS | u64::from(number);
         for slot in self.neighbourhood(key) {
-            match slot.compare_exchange(0, entry, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(there) if there >> NUMBER_BITS == key => {
-                    slot.store(entry, Ordering::Relaxed);
-                    return;
-                }
-                Err(_) => {}
+            let there = slot.load(Ordering::Relaxed);
+            let takes = there == 0 || there == DROPPED || there >> NUMBER_BITS == key;
+            let put = |slot: &AtomicU64| {
+                slot.compare_exchange(there, entry, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            };
+            if takes && put(slot) {
+                return;
+            }
+        }
+    }
+
+    /// Drops one handle.
+    pub(crate) fn remove(&self, handle: u64) {
+        let Some(key) = key(handle) else { return };
+        for slot in self.neighbourhood(key) {
+            let there = slot.load(Ordering::Relaxed);
+            if there >> NUMBER_BITS == key {
+                // Not empty: a search for a neighbour must go on past it.
+                slot.compare_exchange(there, DROPPED, Ordering::Relaxed, Ordering::Relaxed).ok();
             }
         }
     }
@@ -110,6 +124,17 @@ mod tests {
         assert_eq!(table.get(0x5555_0000_0000), None);
         table.clear();
         assert_eq!(table.get(handles[7]), None);
+    }
+
+    #[test]
+    fn handles_that_come_and_go_leave_room() {
+        let table = Box::new(Handles::new());
+        for nth in 1..200_000_u64 {
+            table.insert(nth * 16, 5);
+            assert_eq!(table.get(nth * 16), Some(5), "{nth}");
+            table.remove(nth * 16);
+            assert_eq!(table.get(nth * 16), None);
+        }
     }
 
     #[test]

@@ -7,7 +7,8 @@
 
 use crate::exports::driver;
 use crate::handles::Handles;
-use crate::process::{self, locked, tell};
+use crate::lock::{Lock, locked};
+use crate::process::{self, tell};
 use apex_core::KernelId;
 use apex_core::facts::{self, Fact};
 use apex_cuda::image::ImageKind;
@@ -16,10 +17,9 @@ use apex_cuda::types::{
 };
 use core::ffi::CStr;
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 static KERNELS: Handles = Handles::new();
-static REGISTER: Mutex<Option<Register>> = Mutex::new(None);
+static REGISTER: Lock<Option<Register>> = Lock::new(None);
 
 #[derive(Default)]
 struct Register {
@@ -31,7 +31,8 @@ struct Register {
     odd: HashMap<u64, u32>,
     /// Image of each module and library.
     images: HashMap<u64, (u64, u64)>,
-    images_seen: u64,
+    /// Number of each image by hash and length.
+    image_ids: HashMap<(u64, u64), u64>,
 }
 
 /// The number of the kernel behind a handle.
@@ -45,12 +46,16 @@ pub(crate) fn number(function: CUfunction) -> KernelId {
 
 /// An image of code was loaded under this handle. Returns its number in this process.
 pub(crate) fn loaded(handle: u64, kind: ImageKind, bytes: u64, hash: u64, file: String) -> u32 {
-    let id = with_register(|register| {
-        register.images_seen += 1;
-        register.images.insert(handle, (register.images_seen, hash));
-        register.images_seen
+    let known = with_register(|register| {
+        let next = register.image_ids.len() as u64 + 1;
+        let id = *register.image_ids.entry((hash, bytes)).or_insert(next);
+        register.images.insert(handle, (id, hash));
+        (id, id == next)
     });
-    let Some(id) = id else { return 0 };
+    let Some((id, is_new)) = known else { return 0 };
+    if !is_new {
+        return u32::try_from(id).unwrap_or(0);
+    }
     let kind = match kind {
         ImageKind::Cubin => "cubin",
         ImageKind::Fatbin | ImageKind::Wrapper => "fatbin",
@@ -84,6 +89,7 @@ pub(crate) fn forget() {
         register.kernels.clear();
         register.names.clear();
         register.odd.clear();
+        register.image_ids.clear();
     });
     KERNELS.clear();
 }

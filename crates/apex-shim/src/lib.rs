@@ -23,6 +23,7 @@ mod kernels;
 mod load;
 #[cfg_attr(test, expect(dead_code, reason = "a test binary must not replace dlopen and dlsym"))]
 mod loader;
+mod lock;
 mod process;
 mod record;
 mod sample;

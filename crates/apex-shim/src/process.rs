@@ -14,8 +14,8 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
 /// One process under observation.
 pub(crate) struct Process {
@@ -89,23 +89,6 @@ pub(crate) fn guard<T>(part: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// Takes a lock of ours, or gives up: the thread that holds it may have stayed behind in the parent
-/// of a fork, and the program must not wait for it.
-pub(crate) fn locked<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    const TRIES: u32 = 100_000;
-    for _ in 0..TRIES {
-        match lock.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            // SAFETY: gives up the processor for a moment.
-            Err(TryLockError::WouldBlock) => unsafe {
-                libc::sched_yield();
-            },
-        }
-    }
-    None
-}
-
 #[cold]
 fn count_failure() {
     // SAFETY: either null or a leaked box.
@@ -155,6 +138,8 @@ fn make() -> Option<&'static Process> {
     let folder = knobs.rings.as_deref().filter(|_| knobs.enabled);
     let process = folder.and_then(|folder| match create(folder, knobs.ring_events) {
         Ok(process) => Some(process),
+        // The session this process outlived is over.
+        Err(_) if !folder.exists() => None,
         Err(error) => {
             log_line(&format!(
                 "nothing is recorded of this program: no ring in {}: {error}",

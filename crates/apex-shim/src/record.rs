@@ -86,14 +86,15 @@ pub(crate) fn at(
         let note = describe();
         if capture::any() {
             push_in_capture(made, note);
-        } else if let Some(thread) = thread::current() {
-            push(thread, made, note);
+        } else {
+            push(made, note);
         }
     });
 }
 
 #[inline(always)]
-fn push(thread: &mut Thread, made: Made, note: Note) {
+fn push(made: Made, note: Note) {
+    let Some(thread) = thread::current() else { return thread::count_loss() };
     contexts::follow(thread);
     let head = Head {
         call: CallId(made.function as u16),
@@ -132,7 +133,5 @@ fn push_in_capture(made: Made, mut note: Note) {
     if let Some(captured) = captured {
         *captured = capture::on(note.stream);
     }
-    if let Some(thread) = thread::current() {
-        push(thread, made, note);
-    }
+    push(made, note);
 }

@@ -2,7 +2,7 @@
 //!
 //! The thread's block is found through one word of static thread-local storage, read with two
 //! instructions; the general way would call a function of the loader on every recorded call. Word 0
-//! means "not started", 1 means "not recorded"; else it is the block's address.
+//! means "not started", 1 "not recorded", 2 "no ring was to be had"; else it is the block's address.
 
 use crate::process;
 use crate::sample::Sampler;
@@ -30,6 +30,7 @@ pub(crate) struct Thread {
 }
 
 const NOT_RECORDED: usize = 1;
+const WITHOUT_RING: usize = 2;
 
 global_asm!(
     ".pushsection .tbss.apex_thread,\"awT\",@nobits",
@@ -77,17 +78,27 @@ fn set_word(word: usize) {
 pub(crate) fn current() -> Option<&'static mut Thread> {
     match word() {
         0 => start(),
-        NOT_RECORDED => None,
+        NOT_RECORDED | WITHOUT_RING => None,
         // SAFETY: the word was set from a leaked box by this thread, and the caller holds no other
         // borrow of it.
         address => Some(unsafe { &mut *(address as *mut Thread) }),
     }
 }
 
+/// An event of this thread is not recorded: counted, if only a ring was missing.
+#[cold]
+pub(crate) fn count_loss() {
+    if word() == WITHOUT_RING
+        && let Some(process) = process::current()
+    {
+        process.map.add(ProcessWord::LostWithoutRing, 1);
+    }
+}
+
 /// This thread's block, if it has one already.
 #[inline(always)]
 pub(crate) fn current_if_started() -> Option<&'static mut Thread> {
-    if word() > NOT_RECORDED { current() } else { None }
+    if word() > WITHOUT_RING { current() } else { None }
 }
 
 /// Forgets this thread's block without touching it: it belongs to the parent of a fork.
@@ -115,7 +126,9 @@ fn begin() -> Option<&'static mut Thread> {
     let writer = match process.map.claim() {
         Ok(writer) => writer,
         Err(error) => {
+            // The thread's birth, which would be its first event.
             process.map.add(ProcessWord::LostWithoutRing, 1);
+            set_word(WITHOUT_RING);
             process::log_line(&format!("a thread is not recorded: no ring for it: {error}"));
             return None;
         }

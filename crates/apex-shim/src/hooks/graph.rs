@@ -5,30 +5,33 @@ use super::answer;
 use crate::exports::driver;
 use crate::handles::Handles;
 use crate::kernels;
-use crate::process::{locked, tell};
+use crate::lock::{Lock, locked};
+use crate::process::tell;
 use crate::record::Note;
 use apex_core::event::{Life, ObjectKind, What};
 use apex_core::facts::{self, Fact};
 use apex_cuda::types::*;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Numbers of executable graphs.
+/// Slots of executable graphs. A program that holds more than there are slots has some share theirs.
 static GRAPHS: Handles = Handles::new();
-/// Kernel nodes (high half) and all nodes (low half) of each, by number.
-static COUNTS: [AtomicU64; MOST_GRAPHS] = [const { AtomicU64::new(0) }; MOST_GRAPHS];
-const MOST_GRAPHS: usize = 1 << 15;
+/// Number of the graph in each slot.
+static NUMBERS: [AtomicU32; SLOTS] = [const { AtomicU32::new(0) }; SLOTS];
+/// Its kernel nodes (high half) and all its nodes (low half).
+static COUNTS: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
+const SLOTS: usize = 1 << 15;
 static SEEN: AtomicU64 = AtomicU64::new(0);
 /// Kernel nodes that the program has switched off, as (executable graph, node).
-static DISABLED: Mutex<Option<HashSet<(u64, u64)>>> = Mutex::new(None);
+static DISABLED: Lock<Option<HashSet<(u64, u64)>>> = Lock::new(None);
 
 /// Number, kernel nodes and all nodes of an executable graph; zeros if it was made unseen.
 #[inline(always)]
 pub(crate) fn counts(graph: CUgraphExec) -> (u32, u64, u64) {
-    let Some(number) = GRAPHS.get(graph as u64) else { return (0, 0, 0) };
-    let counts = COUNTS[number as usize % MOST_GRAPHS].load(Ordering::Relaxed);
-    (number, counts >> 32, counts & 0xffff_ffff)
+    let Some(slot) = GRAPHS.get(graph as u64) else { return (0, 0, 0) };
+    let slot = slot as usize % SLOTS;
+    let counts = COUNTS[slot].load(Ordering::Relaxed);
+    (NUMBERS[slot].load(Ordering::Relaxed), counts >> 32, counts & 0xffff_ffff)
 }
 
 pub(crate) unsafe fn cuGraphInstantiate(
@@ -71,6 +74,7 @@ pub(crate) unsafe fn cuGraphExecDestroy(_: CUresult, exec: CUgraphExec) -> Note 
     if let Some(mut disabled) = locked(&DISABLED) {
         disabled.get_or_insert_default().retain(|&(graph, _)| graph != exec as u64);
     }
+    GRAPHS.remove(exec as u64);
     life(exec as u64, false)
 }
 
@@ -107,9 +111,9 @@ pub(crate) unsafe fn cuGraphNodeSetEnabled(
             let node = (exec as u64, node as u64);
             if enabled == 0 { disabled.insert(node) } else { disabled.remove(&node) }
         });
-        if let (true, Some(number)) = (changed, GRAPHS.get(exec as u64)) {
+        if let (true, Some(slot)) = (changed, GRAPHS.get(exec as u64)) {
             let one = 1 << 32;
-            let counts = &COUNTS[number as usize % MOST_GRAPHS];
+            let counts = &COUNTS[slot as usize % SLOTS];
             let step = if enabled == 0 { 0_u64.wrapping_sub(one) } else { one };
             counts.fetch_add(step, Ordering::Relaxed);
         }
@@ -134,10 +138,11 @@ unsafe fn instantiated(result: CUresult, place: *mut CUgraphExec, graph: CUgraph
     // SAFETY: the driver has just read this graph.
     unsafe { found.walk(graph, 0) };
     let number = SEEN.fetch_add(1, Ordering::Relaxed) + 1;
-    let slot = number as usize % MOST_GRAPHS;
+    let slot = number as usize % SLOTS;
     let kernel_nodes: u64 = found.kernels.values().sum();
     COUNTS[slot].store(kernel_nodes << 32 | found.nodes & 0xffff_ffff, Ordering::Relaxed);
-    GRAPHS.insert(exec as u64, number as u32);
+    NUMBERS[slot].store(number as u32, Ordering::Relaxed);
+    GRAPHS.insert(exec as u64, slot as u32);
     tell(&Fact::Graph(facts::Graph {
         id: number,
         kernel_nodes,

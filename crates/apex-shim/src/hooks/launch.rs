@@ -6,7 +6,7 @@
 use crate::exports::driver;
 use crate::hooks::graph;
 use crate::kernels;
-use crate::process::locked;
+use crate::lock::{Lock, locked};
 use crate::record::{self, Note, PER_THREAD_STREAM};
 use crate::sample::{self, Launched};
 use apex_core::KernelId;
@@ -15,7 +15,6 @@ use apex_core::time;
 use apex_cuda::Function;
 use apex_cuda::types::*;
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 /// What a launch was asked to do.
 #[derive(Clone, Copy)]
@@ -218,7 +217,7 @@ pub(crate) unsafe fn cuLaunchCooperativeKernelMultiDevice(
 }
 
 // The forms of CUDA 2: block and shared memory were set on the function beforehand.
-static SET_BEFORE: Mutex<Option<HashMap<u64, SetBefore>>> = Mutex::new(None);
+static SET_BEFORE: Lock<Option<HashMap<u64, SetBefore>>> = Lock::new(None);
 type SetBefore = ([u16; 3], u32);
 
 pub(crate) unsafe fn cuFuncSetBlockShape(

@@ -1,0 +1,37 @@
+//! A recorded launch makes no system call, allocates nothing and waits for no lock: shown, not
+//! read.
+
+use apex_e2e::{Place, linked};
+
+const SIGSYS: i32 = 31;
+
+fn check(timing: &str) {
+    let place = Place::new();
+    let watched = place.watch_with(&["--timing", timing], &linked("quiet_path"), &[]);
+    watched.ended.check_success();
+    assert_eq!(watched.ended.number("allocations"), 0);
+    assert_eq!(watched.ended.number("locks"), 0);
+    let summary = watched.summary();
+    let expected = watched.ended.number("launches");
+    let all = summary.launches + summary.own.lost;
+    assert!(all >= expected && summary.launches <= expected, "{all} of {expected}");
+    assert_eq!((summary.own.failures, summary.own.damaged), (0, 0));
+}
+
+#[test]
+fn a_launch_without_timing_is_quiet() {
+    check("off");
+}
+
+#[test]
+fn a_launch_with_sampling_is_quiet() {
+    check("sampled");
+}
+
+#[test]
+fn the_filter_kills_whoever_is_not() {
+    let place = Place::new();
+    let watched = place.watch_with(&["--timing", "off"], &linked("quiet_path"), &["prove"]);
+    assert_eq!(watched.ended.signal, Some(SIGSYS));
+    assert_eq!(watched.ended.stdout, "");
+}
