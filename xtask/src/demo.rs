@@ -8,7 +8,14 @@ use std::path::{Path, PathBuf};
 /// stand-in driver, which answers every call but runs no kernel.
 pub(crate) fn demo() -> Result<()> {
     run(&mut cargo(&["build", "--release", "--package", "apex-cli"]))?;
-    run(&mut cargo(&["build", "--release", "--package", "apex-shim", "--package", "apex-standin"]))?;
+    run(&mut cargo(&[
+        "build",
+        "--release",
+        "--package",
+        "apex-shim",
+        "--package",
+        "apex-standin",
+    ]))?;
     let built = target().join("release");
     let program = compile(&built)?;
     let mut apex = command(built.join("apex"), &["run", "--"]);
@@ -16,7 +23,9 @@ pub(crate) fn demo() -> Result<()> {
     if Path::new("/dev/nvidiactl").exists() {
         eprintln!("xtask: an NVIDIA device is there: the program runs on it");
     } else {
-        eprintln!("xtask: no GPU here: the program runs on the stand-in driver, kernels do not run");
+        eprintln!(
+            "xtask: no GPU here: the program runs on the stand-in driver, kernels do not run"
+        );
         apex.env("APEX_REAL_LIBCUDA", built.join("libapex_standin.so"));
     }
     run(&mut apex)
@@ -42,14 +51,24 @@ fn compile(built: &Path) -> Result<PathBuf> {
 /// What travels to a machine with a GPU and without Rust: stripped binaries and `tests/device`.
 pub(crate) fn bundle() -> Result<()> {
     let triple = "x86_64-unknown-linux-gnu";
-    run(&mut cargo(&["build", "--release", "--target", triple, "--workspace", "--examples", "--bins", "--lib"]))?;
+    run(&mut cargo(&[
+        "build",
+        "--release",
+        "--target",
+        triple,
+        "--workspace",
+        "--examples",
+        "--bins",
+        "--lib",
+    ]))?;
     let built = target().join(triple).join("release");
     let folder = root().join("device-bundle");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).context("device-bundle cannot be made")?;
     for file in ["apex", "libapex_shim.so", "libapex_standin.so", "examples/check_occupancy"] {
         let copied = folder.join(Path::new(file).file_name().unwrap_or_default());
-        std::fs::copy(built.join(file), &copied).with_context(|| format!("{file} is not copied"))?;
+        std::fs::copy(built.join(file), &copied)
+            .with_context(|| format!("{file} is not copied"))?;
         run(command("strip", &[]).arg(&copied))?;
     }
     run(command("cp", &["-r"]).arg(root().join("tests/device")).arg(folder.join("device")))

@@ -14,7 +14,8 @@ pub(crate) fn pages() -> Vec<(&'static str, String)> {
 /// Writes every page anew.
 pub(crate) fn renew() -> Result<()> {
     for (path, content) in pages() {
-        std::fs::write(root().join(path), content).with_context(|| format!("{path} is not written"))?;
+        std::fs::write(root().join(path), content)
+            .with_context(|| format!("{path} is not written"))?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ mod test;
 mod tidy;
 
 use anyhow::{Result, bail};
+use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask demo    builds apex and runs a CUDA program under it
@@ -21,9 +22,18 @@ cargo xtask tidy    checks crate arrows, module headers, generated pages
 cargo xtask docs    renews the generated pages
 cargo xtask bundle  builds what travels to a GPU machine into device-bundle/";
 
-fn main() -> Result<()> {
-    let chore = std::env::args().nth(1);
-    match chore.as_deref() {
+fn main() -> ExitCode {
+    match chore(std::env::args().nth(1).as_deref()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn chore(name: Option<&str>) -> Result<()> {
+    match name {
         Some("demo") => demo::demo(),
         Some("test") => test::test(),
         Some("tidy") => tidy::tidy(),

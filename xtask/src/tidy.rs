@@ -47,7 +47,8 @@ fn arrows(breaches: &mut Vec<String>) -> Result<()> {
         let text = std::fs::read_to_string(&manifest)?;
         let parsed: toml::Table =
             text.parse().with_context(|| format!("{} is not TOML", manifest.display()))?;
-        let Some(name) = parsed.get("package").and_then(|package| package.get("name")?.as_str()) else {
+        let Some(name) = parsed.get("package").and_then(|package| package.get("name")?.as_str())
+        else {
             continue;
         };
         let Some((_, allowed)) = ARROWS.iter().find(|(known, _)| *known == name) else {

@@ -123,10 +123,12 @@ fn the_program_meets_the_shim_and_keeps_its_own_settings() {
         .unwrap();
     let stdout = text(&output.stdout);
     let lines: Vec<&str> = stdout.lines().collect();
-    assert!(lines[0].ends_with("/lib/libcuda.so.1"), "{stdout}");
     assert!(lines[1].ends_with("/lib:/mine"), "{stdout}");
     assert_eq!(lines[2..4], ["/opt/libcuda.so.1", "off"]);
-    assert!(stdout.contains("libcuda.so.1 -> ") && stdout.contains("libcuda.so -> "), "{stdout}");
+    // Preloaded where it lies: a process that outlives the session finds it still.
+    for name in ["libcuda.so.1", "libcuda.so"] {
+        assert!(stdout.contains(&format!("{name} -> {}", lines[0])), "{stdout}");
+    }
 }
 
 #[test]

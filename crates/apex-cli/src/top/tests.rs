@@ -1,3 +1,5 @@
+//! The screen is drawn into memory and compared; keys are fed as a terminal would.
+
 use super::*;
 use apex_daemon::summary::{Busy, GpuTime, KernelSummary, Summary};
 use ratatui::Terminal;

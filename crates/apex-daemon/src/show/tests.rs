@@ -1,3 +1,5 @@
+//! A report is compared word for word: a change of wording is a change for the reader.
+
 use super::*;
 use crate::summary::{
     AllocSummary, CopySummary, DeviceSummary, ErrorSummary, Fit, GpuTime, LaunchBound,
