@@ -50,18 +50,9 @@ fn compile(built: &Path) -> Result<PathBuf> {
 
 /// What travels to a machine with a GPU and without Rust: stripped binaries and `tests/device`.
 pub(crate) fn bundle() -> Result<()> {
-    let triple = "x86_64-unknown-linux-gnu";
-    run(&mut cargo(&[
-        "build",
-        "--release",
-        "--target",
-        triple,
-        "--workspace",
-        "--examples",
-        "--bins",
-        "--lib",
-    ]))?;
-    let built = target().join(triple).join("release");
+    run(&mut cargo(&["build", "--release", "--workspace"]))?;
+    run(&mut cargo(&["build", "--release", "--package", "apex-policy", "--examples"]))?;
+    let built = target().join("release");
     let folder = root().join("device-bundle");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).context("device-bundle cannot be made")?;
