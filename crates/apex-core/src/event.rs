@@ -26,7 +26,7 @@ pub struct Head {
     pub result: u16,
     /// Clock reading just before the driver was called.
     pub start: u64,
-    /// Clock ticks spent in the driver.
+    /// Clock ticks spent in the driver; 0 for a launch whose end was not read.
     pub ticks: u64,
     /// Device ordinal; 255 when not known.
     pub device: u8,

@@ -19,6 +19,11 @@ pub enum Clock {
 const UNDECIDED: u8 = 0;
 const MONOTONIC: u8 = 1;
 const COUNTER: u8 = 2;
+const SLOW_COUNTER: u8 = 3;
+
+/// A clock that takes this long to read is slow. Bare processors read their counter in about 8 ns; some
+/// virtual machines take 40.
+const SLOW_NANOS: u64 = 16;
 
 static CHOSEN: AtomicU8 = AtomicU8::new(UNDECIDED);
 
@@ -28,7 +33,7 @@ impl Clock {
     #[must_use]
     pub fn chosen() -> Clock {
         match CHOSEN.load(Ordering::Relaxed) {
-            COUNTER => Clock::Counter,
+            COUNTER | SLOW_COUNTER => Clock::Counter,
             MONOTONIC => Clock::Monotonic,
             _ => choose(),
         }
@@ -46,10 +51,30 @@ impl Clock {
 
 #[cold]
 fn choose() -> Clock {
-    let clock = if counter_is_steady() { Clock::Counter } else { Clock::Monotonic };
-    let code = if clock == Clock::Counter { COUNTER } else { MONOTONIC };
+    let code = match (counter_is_steady(), counter_nanos() < SLOW_NANOS) {
+        (true, true) => COUNTER,
+        (true, false) => SLOW_COUNTER,
+        (false, _) => MONOTONIC,
+    };
     CHOSEN.store(code, Ordering::Relaxed);
-    clock
+    if code == MONOTONIC { Clock::Monotonic } else { Clock::Counter }
+}
+
+/// What one reading of the counter takes.
+fn counter_nanos() -> u64 {
+    const READINGS: u64 = 256;
+    let began = monotonic_nanos();
+    for _ in 0..READINGS {
+        std::hint::black_box(counter());
+    }
+    (monotonic_nanos() - began) / READINGS
+}
+
+/// Whether the clock is so cheap that it may be read twice on the way of a launch.
+#[inline(always)]
+#[must_use]
+pub fn is_cheap() -> bool {
+    CHOSEN.load(Ordering::Relaxed) == COUNTER
 }
 
 /// The current reading of the chosen clock.

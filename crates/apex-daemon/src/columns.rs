@@ -63,7 +63,7 @@ macro_rules! columns {
 
 columns! {
     time_ns: u64;
-    host_ns: u64;
+    host_ns: Option<u64>;
     process: u32;
     pid: u32;
     tid: u32;
@@ -114,7 +114,7 @@ impl<'a> Flat<'a> {
     pub(crate) fn of(row: &Row, kernel_name: Option<&'a str>) -> Flat<'a> {
         let common = Flat {
             time_ns: row.time_ns,
-            host_ns: row.host_ns,
+            host_ns: row.host(),
             process: row.process,
             pid: row.pid,
             tid: row.tid,
@@ -199,7 +199,7 @@ impl<'a> Flat<'a> {
     pub(crate) fn row(&self) -> Option<Row> {
         Some(Row {
             time_ns: self.time_ns,
-            host_ns: self.host_ns,
+            host_ns: self.host_ns.unwrap_or(0),
             process: self.process,
             pid: self.pid,
             tid: self.tid,

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 pub struct Row {
     /// Nanoseconds from the session's start to the call; for a GPU time by CUPTI, to the kernel's start.
     pub time_ns: u64,
-    /// Nanoseconds in the driver.
+    /// Nanoseconds in the driver; see [`Row::host`].
     pub host_ns: u64,
     /// Number of the process within the session: a process id may come back, this does not.
     pub process: u32,
@@ -72,6 +72,13 @@ impl Row {
             }
             _ => self.time_ns.saturating_add(self.host_ns),
         }
+    }
+
+    /// Time in the driver; none for a launch whose end was not read, because the clock is slow there.
+    #[must_use]
+    pub fn host(&self) -> Option<u64> {
+        let unread = self.host_ns == 0 && matches!(self.what, What::Launch(_));
+        (!unread).then_some(self.host_ns)
     }
 
     /// The driver accepted the call.

@@ -62,7 +62,7 @@ struct ConfigKey {
 #[derive(Clone, Copy, Debug, Default)]
 struct ConfigTally {
     executed: u64,
-    host_ns: u64,
+    host: HostTime,
     times: Times,
 }
 
@@ -87,14 +87,40 @@ struct StreamTally {
 struct ThreadTally {
     calls: u64,
     launches: u64,
-    host_ns: u64,
+    launch_host: HostTime,
+    other_host_ns: u64,
     waited_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct FunctionTally {
     calls: u64,
-    host_ns: u64,
+    host: HostTime,
+}
+
+/// Time in the driver of calls of one kind, not all of which were timed.
+#[derive(Clone, Copy, Debug, Default)]
+struct HostTime {
+    calls: u64,
+    timed: u64,
+    sum_ns: u64,
+}
+
+impl HostTime {
+    fn add(&mut self, host: Option<u64>) {
+        self.calls += 1;
+        self.timed += u64::from(host.is_some());
+        self.sum_ns += host.unwrap_or(0);
+    }
+
+    /// The time of all calls; those that were not timed took what the others took on average.
+    fn total_ns(&self) -> u64 {
+        match self.timed {
+            0 => 0,
+            timed if timed == self.calls => self.sum_ns,
+            timed => (self.sum_ns as f64 / timed as f64 * self.calls as f64) as u64,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -140,20 +166,18 @@ impl Tally {
                     device: row.device,
                     shape: launch.shape,
                 };
-                if let Some(host_ns) = self.executed(row, launch.captured) {
+                if self.executed(row, launch.captured) {
                     let config = self.config(key);
                     config.executed += 1;
-                    config.host_ns += host_ns;
+                    config.host.add(row.host());
                 }
             }
-            What::GraphLaunch { graph, kernels, captured, .. } => {
-                if let Some(host_ns) = self.executed(row, captured) {
-                    let tally = entry(&mut self.graphs, (row.process, graph), (row.process, 0));
-                    tally.launches += 1;
-                    tally.kernels = tally.kernels.saturating_add(kernels);
-                    tally.host_ns += host_ns;
-                    tally.device = row.device;
-                }
+            What::GraphLaunch { graph, kernels, captured, .. } if self.executed(row, captured) => {
+                let tally = entry(&mut self.graphs, (row.process, graph), (row.process, 0));
+                tally.launches += 1;
+                tally.kernels = tally.kernels.saturating_add(kernels);
+                tally.host_ns += row.host_ns;
+                tally.device = row.device;
             }
             What::Alloc { kind, bytes, .. } if row.succeeded() => self.allocated(row, kind, bytes),
             What::Free { kind, bytes, .. } if row.succeeded() => self.freed(row, kind, bytes),
@@ -211,30 +235,33 @@ impl Tally {
         self.pids.insert(row.process, row.pid);
         let function = self.functions.entry(row.function()).or_default();
         function.calls += 1;
-        function.host_ns += row.host_ns;
+        function.host.add(row.host());
         if !row.succeeded() {
             *self.errors.entry((row.function(), row.result)).or_default() += 1;
         }
         let thread = self.thread(row);
         thread.calls += 1;
-        thread.host_ns += row.host_ns;
+        match row.what {
+            What::Launch(_) => thread.launch_host.add(row.host()),
+            _ => thread.other_host_ns += row.host_ns,
+        }
     }
 
-    /// Counts a launch; gives its host time if something ran.
-    fn executed(&mut self, row: &Row, captured: bool) -> Option<u64> {
+    /// Counts a launch; whether something ran.
+    fn executed(&mut self, row: &Row, captured: bool) -> bool {
         if !row.succeeded() {
             self.failed_launches += 1;
-            return None;
+            return false;
         }
         if captured {
             self.captured_launches += 1;
-            return None;
+            return false;
         }
         self.first_launch_ns = Some(self.first_launch_ns.unwrap_or(u64::MAX).min(row.time_ns));
         self.last_launch_ns = self.last_launch_ns.max(row.time_ns);
         self.stream(row).launches += 1;
         self.thread(row).launches += 1;
-        Some(row.host_ns)
+        true
     }
 
     fn add_time(&mut self, known: &Known, row: &Row) {

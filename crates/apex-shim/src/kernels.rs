@@ -35,13 +35,15 @@ struct Register {
     image_ids: HashMap<(u64, u64), u64>,
 }
 
-/// The number of the kernel behind a handle.
+/// The number of the kernel behind a handle, if it was seen before.
 #[inline(always)]
+pub(crate) fn known(function: CUfunction) -> Option<KernelId> {
+    KERNELS.get(function as u64).map(KernelId)
+}
+
+/// The number of the kernel behind a handle.
 pub(crate) fn number(function: CUfunction) -> KernelId {
-    match KERNELS.get(function as u64) {
-        Some(number) => KernelId(number),
-        None => look_up(function),
-    }
+    known(function).unwrap_or_else(|| look_up(function))
 }
 
 /// An image of code was loaded under this handle. Returns its number in this process.
@@ -104,8 +106,9 @@ fn with_register<T>(part: impl FnOnce(&mut Register) -> T) -> Option<T> {
     Some(part(locked(&REGISTER)?.get_or_insert_default()))
 }
 
+/// Asks the driver for everything about a kernel, once.
 #[cold]
-fn look_up(function: CUfunction) -> KernelId {
+pub(crate) fn look_up(function: CUfunction) -> KernelId {
     let handle = function as u64;
     if process::current().is_none() {
         return KernelId(0);

@@ -112,7 +112,9 @@ fn push(made: Made, note: Note) {
 /// What recording itself took: now and then for the usual way, always for what is done once.
 #[inline(always)]
 fn own_cost(thread: &Thread, made: Made) {
-    if process::told() != made.told {
+    if made.ended == made.started {
+        // The end was not read: another call is measured.
+    } else if process::told() != made.told {
         thread.writer.add(RingWord::LookupTicks, time::ticks().wrapping_sub(made.ended));
     } else if thread.writer.position().is_multiple_of(OWN_COST_EVERY) {
         thread.writer.add(RingWord::OwnTicks, time::ticks().wrapping_sub(made.ended));

@@ -85,6 +85,12 @@ pub(crate) fn current() -> Option<&'static mut Thread> {
     }
 }
 
+/// Whether this thread's next event is one in `every`.
+#[inline(always)]
+pub(crate) fn nth(every: u64) -> bool {
+    current_if_started().is_some_and(|thread| (thread.writer.position() + 1).is_multiple_of(every))
+}
+
 /// An event of this thread is not recorded: counted, if only a ring was missing.
 #[cold]
 pub(crate) fn count_loss() {

@@ -192,7 +192,7 @@ impl Tally {
                 tid: *tid,
                 calls: tally.calls,
                 launches: tally.launches,
-                host_ns: tally.host_ns,
+                host_ns: tally.other_host_ns + tally.launch_host.total_ns(),
                 waited_ns: tally.waited_ns,
             })
             .collect();
@@ -203,7 +203,7 @@ impl Tally {
             .map(|(name, tally)| FunctionSummary {
                 name: (*name).to_owned(),
                 calls: tally.calls,
-                host_ns: tally.host_ns,
+                host_ns: tally.host.total_ns(),
             })
             .collect();
         summary.functions.sort_by(|a, b| b.host_ns.cmp(&a.host_ns).then(a.name.cmp(&b.name)));

@@ -86,7 +86,7 @@ impl Tally {
             let name = names.name(&mangled).to_owned();
             let entry = named.entry(mangled.clone()).or_default();
             entry.summary.calls += config.executed;
-            entry.summary.host_ns += config.host_ns;
+            entry.summary.host_ns += config.host.total_ns();
             entry.summary.shapes += 1;
             entry.times = entry.times.plus(&config.times);
             entry.total_ns += total_ns;
