@@ -38,8 +38,8 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 PARTS = ["coverage", "same", "cost", "occupancy", "bench"]
 LEAST_SECONDS = 5
-NULL_LAUNCH_RUNS = 15
-TRAINING_RUNS = 7
+NULL_LAUNCH_RUNS = 7
+TRAINING_RUNS = 5
 NULL_LAUNCH_LIMIT = 1.02
 TRAINING_LIMIT = 1.01
 RESAMPLES = 2000
@@ -73,6 +73,12 @@ WORKLOADS = [
     Workload("null_launch", "null_launch.cu", ("--steps", "2000", "--repeats", "2"), ("-lcuda",)),
 ]
 NULL_LAUNCH = dataclasses.replace(WORKLOADS[-1], arguments=("--steps", "100000", "--repeats", "3"))
+PAIRED = dataclasses.replace(
+    WORKLOADS[-1], arguments=("--paired", "--steps", "5000", "--repeats", "200")
+)
+TRAINING_LARGE = Workload(
+    "resnet50_training", "resnet50_training.py", ("--steps", "80", "--time", "--batch", "128")
+)
 TRAINING = Workload(
     "resnet50_training", "resnet50_training.py", ("--steps", "300", "--time")
 )
@@ -442,16 +448,34 @@ def same_line(row):
 
 def cost(machine):
     """Plain and watched runs alternate, so that a slow drift of the machine hits both."""
-    launches = alternate(machine, NULL_LAUNCH, NULL_LAUNCH_RUNS)
+    pairs = paired(machine)
+    large = alternate(machine, TRAINING_LARGE, TRAINING_RUNS)
     training = alternate(machine, TRAINING, TRAINING_RUNS)
+    launches = alternate(machine, NULL_LAUNCH, NULL_LAUNCH_RUNS)
     rows = [
+        cost_row("empty launch, paired", "ns", pairs, "ns", NULL_LAUNCH_LIMIT),
+        cost_row("ResNet-50 step, batch 128", "ms", large, "step_ms", TRAINING_LIMIT),
         cost_row("empty launch, runtime API", "ns", launches, "runtime_ns", NULL_LAUNCH_LIMIT),
         cost_row("empty launch, driver API", "ns", launches, "driver_ns", NULL_LAUNCH_LIMIT),
-        cost_row("ResNet-50 training step", "ms", training, "step_ms", TRAINING_LIMIT),
+        cost_row("ResNet-50 step, batch 32", "ms", training, "step_ms", TRAINING_LIMIT),
     ]
     good = all(not row["error"] and row["ok"] for row in rows)
     machine.write("cost", rows, good)
     return [cost_line(row) for row in rows], good
+
+
+def paired(machine):
+    """Blocks of launches with and without apex, alternating within one process."""
+    command = under_apex(machine, machine.command(PAIRED), pathlib.Path(tempfile.mkdtemp()) / "session")
+    found = {"command": shown_command(machine, command), "plain": [], "apex": []}
+    found["error"] = unbuilt(machine, PAIRED)
+    if not found["error"]:
+        finished = run(machine, command)
+        line = last_json(finished.errors, ("direct_ns",)) or {}
+        found["error"] = finished.error or ("" if line else "printed no measurement")
+        found["plain"] = [{"ns": [value]} for value in line.get("direct_ns", [])]
+        found["apex"] = [{"ns": [value]} for value in line.get("apex_ns", [])]
+    return found
 
 
 def alternate(machine, workload, times):

@@ -3,8 +3,13 @@
 // Each repeat launches `--steps` kernels by the runtime API and as many by the driver API
 // and waits for the device at the end. Standard error gets one line of JSON with the
 // nanoseconds per launch of every repeat; standard output depends only on the arguments.
+//
+// With `--paired`, under apex, blocks of launches straight into the real driver alternate with blocks
+// through apex in the same process: what else happens on the machine then hits both alike.
 #include <cuda.h>
 #include <cuda_runtime.h>
+
+#include <dlfcn.h>
 
 #include <chrono>
 #include <cstdio>
@@ -37,10 +42,12 @@ static double by_runtime(int launches) {
     return nanoseconds_since(begin) / launches;
 }
 
-static double by_driver(CUfunction function, int launches) {
+using Launch = decltype(&cuLaunchKernel);
+
+static double by_driver(CUfunction function, int launches, Launch launch_kernel = cuLaunchKernel) {
     Clock::time_point begin = Clock::now();
     for (int launch = 0; launch < launches; launch++) {
-        CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+        CHECK(launch_kernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
     }
     CHECK(cuCtxSynchronize());
     return nanoseconds_since(begin) / launches;
@@ -54,8 +61,32 @@ static void print_list(const char* name, const std::vector<double>& values, cons
     fprintf(stderr, "]%s", after);
 }
 
+static int paired(CUfunction function, int launches, int repeats) {
+    const char* path = getenv("APEX_REAL_LIBCUDA");
+    // dlmopen, because dlopen of a libcuda is answered with apex.
+    void* real = path ? dlmopen(LM_ID_BASE, path, RTLD_NOW) : nullptr;
+    Launch direct = real ? reinterpret_cast<Launch>(dlsym(real, "cuLaunchKernel")) : nullptr;
+    if (!direct || direct == cuLaunchKernel) {
+        fprintf(stderr, "--paired needs to run under apex\n");
+        return 1;
+    }
+    std::vector<double> by_direct, by_apex;
+    for (int repeat = 0; repeat < repeats; repeat++) {
+        by_direct.push_back(by_driver(function, launches, direct));
+        by_apex.push_back(by_driver(function, launches));
+    }
+    fprintf(stderr, "{\"launches\": %d, ", launches);
+    print_list("direct_ns", by_direct, ", ");
+    print_list("apex_ns", by_apex, "}\n");
+    return 0;
+}
+
 int main(int argc, char** argv) {
     int launches = 100000, repeats = 5;
+    bool is_paired = false;
+    for (int index = 1; index < argc; index++) {
+        if (strcmp(argv[index], "--paired") == 0) is_paired = true;
+    }
     for (int index = 1; index + 1 < argc; index++) {
         if (strcmp(argv[index], "--steps") == 0) launches = atoi(argv[index + 1]);
         if (strcmp(argv[index], "--repeats") == 0) repeats = atoi(argv[index + 1]);
@@ -65,6 +96,7 @@ int main(int argc, char** argv) {
     cudaFunction_t function;
     CHECK(cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(null_kernel)));
     by_driver(function, 1000);
+    if (is_paired) return paired(function, launches, repeats);
 
     std::vector<double> runtime, driver;
     for (int repeat = 0; repeat < repeats; repeat++) {
