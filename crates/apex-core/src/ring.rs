@@ -145,9 +145,15 @@ impl<'a> Writer<'a> {
             const AHEAD: u64 = 4;
             let slot = (self.head.wrapping_add(AHEAD) & (self.capacity - 1)) as usize;
             if let Some(word) = self.words.get(HEADER_WORDS + slot * WORDS) {
-                use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-                // SAFETY: a hint about an address inside the ring; every x86-64 takes it.
-                unsafe { _mm_prefetch::<_MM_HINT_ET0>((&raw const *word).cast()) };
+                // `prefetchw` and not the plain prefetch: the line must come back for writing.
+                // SAFETY: a hint about an address inside the ring; every x86-64 takes it or skips it.
+                unsafe {
+                    core::arch::asm!(
+                        "prefetchw [{place}]",
+                        place = in(reg) &raw const *word,
+                        options(nostack, preserves_flags, readonly),
+                    );
+                }
             }
         }
     }

@@ -128,7 +128,7 @@ pub struct Busy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LaunchBound {
     /// By event pairs: timed launches that found their stream idle. By CUPTI: kernels before which no
-    /// kernel ran on the device for more than a microsecond. From 0 to 1.
+    /// kernel ran on the device for more than three microseconds. From 0 to 1.
     pub share: f64,
     /// Launches looked at.
     pub timed: u64,

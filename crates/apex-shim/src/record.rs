@@ -85,7 +85,8 @@ pub(crate) fn at(
     guard(|| {
         let note = describe();
         if capture::any() {
-            push_in_capture(made, note);
+            // A copy for the cold way: its address must not keep the note in memory on the usual one.
+            push_in_capture(made, core::hint::black_box(note));
         } else {
             push(made, note);
         }

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 
 const WAITING: usize = 65_536;
 /// A pause up to this long between kernels is the hardware's own.
-const GAP_NS: u64 = 1_000;
+const GAP_NS: u64 = 3_000;
 
 /// The union of kernel times by device.
 #[derive(Clone, Debug, Default)]
