@@ -92,7 +92,8 @@ fn busy_words(busy: &Busy, phase_ns: u64) -> String {
 }
 
 fn executed(summary: &Summary) -> String {
-    let mut line = format!("  {} kernels executed", count(summary.kernels_executed));
+    let became = if summary.standin { "launched, none ran" } else { "executed" };
+    let mut line = format!("  {} kernels {became}", count(summary.kernels_executed));
     if summary.graph_launches > 0 {
         let _ = write!(
             line,
@@ -129,8 +130,8 @@ fn kernel_lines(summary: &Summary, layout: Layout) -> Vec<String> {
     let room = layout.width.saturating_sub(columns.chars().count()).max(24);
     let row = |kernel: &KernelSummary| {
         let (share, mean) = match &kernel.gpu {
-            Some(gpu) => (percent(gpu.share), nanos(gpu.mean_ns)),
-            None => ("-".into(), "-".into()),
+            Some(gpu) if !summary.standin => (percent(gpu.share), nanos(gpu.mean_ns)),
+            _ => ("-".into(), "-".into()),
         };
         format!(
             "  {share:>6} {:>11} {mean:>9}  {:<30}  {}",
