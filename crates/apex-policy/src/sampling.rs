@@ -1,7 +1,7 @@
 //! Decides which launches are timed on the GPU, so that timing stays cheap and every kernel is seen.
 //!
 //! Each configuration (kernel and shape) is timed a few times when it is young, from its second launch
-//! on (the first one pays for loading the code), then at doubling distances up to one in a thousand.
+//! on (the first one pays for loading the code), then at doubling distances up to one in about a thousand.
 //! Over that stands a budget: the time spent on timing may be no more than a share of the program's
 //! time so far. Young configurations may overdraw it a little, so that a short program is measured too.
 
@@ -11,12 +11,17 @@
 pub struct Schedule {
     wait: [u16; SLOTS],
     timed: [u8; SLOTS],
+    /// Launches not to be looked at, and how often was looked.
+    away: u32,
+    looks: u32,
 }
 
 const SLOTS: usize = 4096;
 /// Timings of a young configuration before the distances grow.
 const YOUNG: u8 = 4;
-const MOST_APART: u16 = 1024;
+const MOST_APART: u16 = 256;
+/// Launches of a thread that are all looked at.
+const ALL_SEEN: u32 = 4096;
 /// Launches until a configuration that could not be afforded is considered again.
 const PUT_OFF: u16 = 64;
 /// Ticks that young configurations may spend beyond the budget: about a millisecond in all.
@@ -24,11 +29,26 @@ const OVERDRAFT: u64 = 1 << 21;
 
 impl Default for Schedule {
     fn default() -> Schedule {
-        Schedule { wait: [0; SLOTS], timed: [0; SLOTS] }
+        Schedule { wait: [0; SLOTS], timed: [0; SLOTS], away: 0, looks: 0 }
     }
 }
 
 impl Schedule {
+    /// Whether this launch is passed over unseen. A thread's first launches are all looked at; later one in
+    /// four or so, at irregular distances, so that no loop of the program falls into step with ours.
+    #[inline(always)]
+    pub fn looks_away(&mut self) -> bool {
+        if self.away > 0 {
+            self.away -= 1;
+            return true;
+        }
+        self.looks = self.looks.saturating_add(1);
+        if self.looks > ALL_SEEN {
+            self.away = self.looks.wrapping_mul(0x9e37_79b9) >> 29;
+        }
+        false
+    }
+
     /// Whether this launch is one to time. Counts the launch.
     #[inline(always)]
     pub fn is_due(&mut self, configuration: u64) -> bool {
@@ -106,9 +126,20 @@ mod tests {
     }
 
     #[test]
-    fn old_configurations_are_timed_once_in_a_thousand() {
+    fn a_loop_of_any_length_is_seen_whole() {
+        for length in 1..=64_usize {
+            let mut schedule = Schedule::default();
+            let mut seen = vec![0_u32; length];
+            (0..200_000).for_each(|nth| seen[nth % length] += u32::from(!schedule.looks_away()));
+            let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
+            assert!(*least > 0 && *most < 2 * least + 100, "{length}: {least} to {most}");
+        }
+    }
+
+    #[test]
+    fn old_configurations_are_timed_ever_less_often() {
         let timed = timed_launches(100_000);
-        assert!((90..120).contains(&timed.len()), "{}", timed.len());
+        assert!((380..420).contains(&timed.len()), "{}", timed.len());
         let apart = timed.windows(2).map(|pair| pair[1] - pair[0]).max();
         assert_eq!(apart, Some(u32::from(MOST_APART) + 1));
     }

@@ -94,7 +94,8 @@ pub(crate) fn context_ends() {
 #[inline(always)]
 pub(crate) fn before(stream: u64, configuration: u64) -> Option<Sample> {
     let sampler = &mut thread::current()?.sampler;
-    if !sampler.enabled || !sampler.schedule.is_due(configuration) {
+    if !sampler.enabled || sampler.schedule.looks_away() || !sampler.schedule.is_due(configuration)
+    {
         return None;
     }
     guard(|| begin(stream, configuration)).flatten()

@@ -17,7 +17,7 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Barrier;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Calls of one kind in a row before the other kind has its turn.
 const BLOCK: usize = 256;
@@ -154,7 +154,7 @@ fn alternate(
     let mut by_direct = Vec::with_capacity(rounds * BLOCK);
     let mut by_shim = Vec::with_capacity(rounds * BLOCK);
     let block = |driver: &Driver, times: &mut Vec<u32>| {
-        // A thread that has slept finds its caches cold; a program that launches does not sleep.
+        // The first calls after another library's are not what a program sees.
         (0..WARM_UP).for_each(|_| launch(driver, kernel));
         for _ in 0..BLOCK {
             let began = time::ticks();
@@ -165,9 +165,18 @@ fn alternate(
     for _ in 0..rounds {
         block(direct, &mut by_direct);
         block(shim, &mut by_shim);
-        std::thread::sleep(PACE * u32::try_from(BLOCK * threads).unwrap_or(1));
+        keep_busy(PACE * u32::try_from(BLOCK * threads).unwrap_or(1));
     }
     (by_direct, by_shim)
+}
+
+/// A program that launches is busy in the driver meanwhile: a thread that slept would find its processor
+/// slowed down and its caches cold.
+fn keep_busy(length: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < length {
+        std::hint::spin_loop();
+    }
 }
 
 #[inline]
