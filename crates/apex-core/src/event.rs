@@ -39,7 +39,8 @@ pub struct Head {
 /// Grid, block and cluster of one launch, with its dynamic shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LaunchShape {
-    /// Blocks in x, y, z. The driver allows 2^31-1, 65535, 65535; more than fits is held at the limit.
+    /// Blocks in x, y, z. The driver allows 2^31-1, 65535, 65535; of a launch that it refuses for more, the
+    /// low 16 bits of y and z are kept.
     pub grid: [u32; 3],
     /// Threads of a block in x, y, z.
     pub block: [u16; 3],
@@ -498,7 +499,7 @@ fn flags(first: bool, captured: bool) -> u32 {
 #[inline]
 fn pack_shape(shape: &LaunchShape) -> [u64; 3] {
     let [grid_x, grid_y, grid_z] = shape.grid;
-    let narrow = |blocks: u32| u64::from(blocks.min(0xffff));
+    let narrow = |blocks: u32| u64::from(blocks & 0xffff);
     let [block_x, block_y, block_z] = shape.block.map(u64::from);
     let [cluster_x, cluster_y, cluster_z] = shape.cluster.map(u64::from);
     [

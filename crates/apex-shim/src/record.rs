@@ -99,7 +99,7 @@ fn push(made: Made, note: Note) {
     contexts::follow(thread);
     let head = Head {
         call: CallId(made.function as u16),
-        result: made.result.min(0xffff) as u16,
+        result: made.result as u16,
         start: made.started,
         ticks: made.ended.wrapping_sub(made.started),
         device: thread.device,
