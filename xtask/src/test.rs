@@ -1,7 +1,8 @@
 //! All tests, with everything they need installed first.
 //!
 //! Foreign readers of our exports (pyarrow, Perfetto's own schema, a JSON-schema checker) come from
-//! PyPI into a virtual environment under `target/`. The last thing printed is the runner's own count.
+//! PyPI into a folder under `target/`, with pip alone: a system Python often lacks `venv`. The last thing
+//! printed is the runner's own count.
 
 use crate::run::{cargo, command, run, target};
 use crate::tidy;
@@ -14,7 +15,7 @@ const PYTHON_PACKAGES: [&str; 4] = ["pyarrow", "perfetto", "protobuf", "jsonsche
 pub(crate) fn test() -> Result<()> {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
     tidy::tidy()?;
-    let python = python()?;
+    let packages = python_packages()?;
     run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     // The libraries under test are loaded by path: Cargo does not build them for a test by itself.
     run(&mut cargo(&["build", "--workspace"]))?;
@@ -23,21 +24,23 @@ pub(crate) fn test() -> Result<()> {
         .env("CARGO_TARGET_DIR", target().join("loom")))?;
     run(&mut cargo(&["test", "--workspace", "--doc", "--quiet"]))?;
     run(cargo(&["nextest", "run", "--workspace", "--no-fail-fast"])
-        .env("APEX_TEST_PYTHON", python)
+        .env("APEX_TEST_PYTHON", "python3")
+        .env("PYTHONPATH", packages)
         .env("APEX_TEST_BIN", target().join("debug")))
 }
 
-/// A Python of our own with the foreign readers in it.
-fn python() -> Result<PathBuf> {
-    let folder = target().join("python");
-    let python = folder.join("bin/python3");
+/// A folder with the foreign readers, for Python to look in.
+fn python_packages() -> Result<PathBuf> {
+    let folder = target().join("python-packages");
     let installed = folder.join("installed");
     let wanted = PYTHON_PACKAGES.join("\n");
     if std::fs::read_to_string(&installed).is_ok_and(|packages| packages == wanted) {
-        return Ok(python);
+        return Ok(folder);
     }
-    run(command("python3", &["-m", "venv"]).arg(&folder))?;
-    run(command(&python, &["-m", "pip", "install", "--quiet"]).args(PYTHON_PACKAGES))?;
+    let _ = std::fs::remove_dir_all(&folder);
+    run(command("python3", &["-m", "pip", "install", "--quiet", "--target"])
+        .arg(&folder)
+        .args(PYTHON_PACKAGES))?;
     std::fs::write(&installed, wanted).context("the list of installed packages is not written")?;
-    Ok(python)
+    Ok(folder)
 }

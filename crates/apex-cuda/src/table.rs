@@ -11,9 +11,8 @@
 //! C signature, with enums as plain numbers. Treatments: `pass` goes to the driver
 //! by one jump; `note(module)` goes to the driver, and then the module's function of
 //! that name says what to record; `hook(module)` is handed to the module's function,
-//! which itself forwards it once. A row
-//! without a return type is a function whose signature is not public: it can be
-//! forwarded, never called.
+//! which itself forwards it once. A row without a return type is a function whose
+//! signature is not public: it can be forwarded, never called.
 //!
 //! `cuX_v2` and later are other functions than `cuX`, with other signatures. A
 //! `_ptsz` or `_ptds` twin has the signature of its base, but its NULL stream is
