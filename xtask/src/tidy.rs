@@ -16,6 +16,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("apex-policy", &[]),
     ("apex-shim", &["apex-core", "apex-cuda", "apex-policy"]),
     ("apex-standin", &["apex-cuda"]),
+    ("apex-ptx", &[]),
+    ("apex-engine", &["apex-ptx"]),
     ("apex-daemon", &["apex-core", "apex-cuda", "apex-policy"]),
     ("apex-cli", &["apex-core", "apex-cuda", "apex-daemon"]),
     ("apex-e2e", &["apex-core", "apex-daemon"]),

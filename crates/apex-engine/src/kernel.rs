@@ -1,0 +1,67 @@
+//! A kernel as the driver sees it, and one launch of it.
+
+use crate::code::Code;
+use std::sync::Arc;
+
+/// One parameter of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Param {
+    /// Byte offset in the parameter block.
+    pub offset: u32,
+    /// Its size.
+    pub bytes: u32,
+    /// Its alignment.
+    pub align: u32,
+}
+
+/// A kernel of a loaded module.
+#[derive(Debug)]
+pub struct Kernel {
+    /// Its name in the PTX text.
+    pub name: String,
+    /// Its parameters, in order.
+    pub params: Vec<Param>,
+    /// Bytes of all parameters with their padding.
+    pub param_bytes: u32,
+    /// Registers per thread, estimated from the values alive at once: 8 to 255.
+    pub registers: u32,
+    /// Static shared memory.
+    pub static_shared: u32,
+    /// Local memory per thread.
+    pub local: u32,
+    /// Bytes of constant variables of the module.
+    pub constant: u32,
+    /// Threads per block it allows (`.maxntid`, `.reqntid`), else 1024.
+    pub max_threads: u32,
+    /// Block it demands (`.reqntid`).
+    pub required_block: Option<[u32; 3]>,
+    /// Cluster it demands (`.reqnctapercluster`).
+    pub cluster: Option<[u32; 3]>,
+    /// PTX version times ten: 90 for `.target sm_90`.
+    pub ptx_version: u32,
+    /// The same for the binary.
+    pub binary_version: u32,
+    /// Why it cannot run: instruction and line. Everything else of its module can.
+    pub unsupported: Option<String>,
+    /// What is executed; empty when unsupported.
+    pub code: Arc<Code>,
+}
+
+/// One launch.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// What.
+    pub kernel: Arc<Kernel>,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads per block.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared: u32,
+    /// All parameters, `Kernel::param_bytes` long.
+    pub params: Vec<u8>,
+    /// All blocks are alive at once and may wait for each other.
+    pub cooperative: bool,
+    /// Blocks per cluster; `[1, 1, 1]` without clusters.
+    pub cluster: [u32; 3],
+}
