@@ -14,6 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("apex-core", &[]),
     ("apex-cuda", &[]),
     ("apex-policy", &[]),
+    ("apex-ptx", &[]),
     ("apex-shim", &["apex-core", "apex-cuda", "apex-policy"]),
     ("apex-standin", &["apex-cuda"]),
     ("apex-ptx", &[]),
@@ -25,7 +26,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates whose every file forbids `unsafe`.
-const SAFE_CRATES: &[&str] = &["crates/apex-policy", "crates/apex-daemon", "xtask"];
+const SAFE_CRATES: &[&str] =
+    &["crates/apex-policy", "crates/apex-daemon", "crates/apex-ptx", "xtask"];
 
 /// Checks every rule and names every breach.
 pub(crate) fn tidy() -> Result<()> {
