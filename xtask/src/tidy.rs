@@ -17,7 +17,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("apex-ptx", &[]),
     ("apex-shim", &["apex-core", "apex-cuda", "apex-policy"]),
     ("apex-standin", &["apex-cuda"]),
-    ("apex-ptx", &[]),
     ("apex-engine", &["apex-ptx"]),
     ("apex-daemon", &["apex-core", "apex-cuda", "apex-policy"]),
     ("apex-cli", &["apex-core", "apex-cuda", "apex-daemon"]),
