@@ -23,11 +23,12 @@ use apex_policy::sampling::{Schedule, is_affordable};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// One thread's share of the sampling.
+#[repr(C)] // What every launch reads comes first.
 pub(crate) struct Sampler {
+    enabled: bool,
     schedule: Schedule,
     pairs: Vec<Pair>,
     pending: usize,
-    enabled: bool,
     percent: f64,
     process_began: Anchor,
     contexts_seen: u32,
@@ -74,10 +75,10 @@ impl Sampler {
     pub(crate) fn new(process_began: Anchor) -> Sampler {
         let knobs = knobs();
         Sampler {
+            enabled: knobs.timing != Timing::Off && !cupti::is_on() && knobs.sampling_percent > 0.0,
             schedule: Schedule::default(),
             pairs: Vec::with_capacity(MOST_PAIRS),
             pending: 0,
-            enabled: knobs.timing != Timing::Off && !cupti::is_on() && knobs.sampling_percent > 0.0,
             percent: knobs.sampling_percent,
             process_began,
             contexts_seen: CONTEXTS_ENDED.load(Ordering::Relaxed),

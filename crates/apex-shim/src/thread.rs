@@ -13,13 +13,12 @@ use apex_cuda::types::CUcontext;
 use core::arch::{asm, global_asm};
 use std::sync::OnceLock;
 
-/// One thread under observation.
+/// One thread under observation. What every launch needs lies in its first cache line.
+#[repr(C, align(64))]
 pub(crate) struct Thread {
     /// Its ring.
     pub(crate) writer: Writer<'static>,
-    /// The context that was current at its last recorded call, with its number and device.
-    pub(crate) context: CUcontext,
-    /// Events for which that is believed without asking.
+    /// Events for which the context is believed without asking.
     pub(crate) context_good_for: u32,
     /// Number of that context.
     pub(crate) context_id: u16,
@@ -27,6 +26,8 @@ pub(crate) struct Thread {
     pub(crate) device: u8,
     /// Which of its launches are timed.
     pub(crate) sampler: Sampler,
+    /// The context that was current at its last recorded call, with its number and device above.
+    pub(crate) context: CUcontext,
 }
 
 const NOT_RECORDED: usize = 1;
