@@ -5,4 +5,21 @@
 //! printed again; only who must understand it can refuse it.
 #![forbid(unsafe_code)]
 
+pub mod cfg;
+pub mod classes;
+pub mod code;
+mod error;
+mod lex;
+mod link;
+pub mod liveness;
+pub mod mix;
+mod parse;
+mod print;
+mod rename;
+pub mod roles;
 pub mod tree;
+mod without_lines;
+
+pub use error::SyntaxError;
+pub use link::{LinkError, Linked, Unresolved, link};
+pub use parse::{DEEPEST, parse};

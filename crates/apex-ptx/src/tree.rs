@@ -9,7 +9,8 @@
 //! expressions are folded (`(1<<3)|2` is 10, `WARP_SZ` is 32), and a declaration of several
 //! variables becomes several declarations. Comments are not kept.
 //!
-//! Every part bears the line it began on, counted from 1. Lines take part in `==`.
+//! Every part bears the line it began on, counted from 1. Lines take part in `==`; compare
+//! [`Module::without_lines`] where only the meaning matters.
 
 use std::sync::Arc;
 
