@@ -10,8 +10,9 @@ Parts, any of which may be named:
   cost       time per empty launch, and training speed, with and without
   occupancy  computed occupancy against the driver's, over random kernels and launches
   bench      `apex bench NAME --json` for the names given by --benches
+  run_files  the run files of the folder given by --run-files, against their expected values
 
-Without a part named, all are run, bench only where --benches says what.
+Without a part named, all are run, bench and run_files only where their option says what.
 Every part writes one JSON file into --out and rows into the table printed last. A program
 that fails, hangs or finds no time left becomes a row with its error; the rest goes on.
 The exit code is 0 only when every row is good.
@@ -36,7 +37,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-PARTS = ["coverage", "same", "cost", "occupancy", "bench"]
+PARTS = ["coverage", "same", "cost", "occupancy", "bench", "run_files"]
 LEAST_SECONDS = 5
 NULL_LAUNCH_RUNS = 7
 TRAINING_RUNS = 5
@@ -153,6 +154,7 @@ def main():
     build(machine)
     parts = {
         "coverage": coverage, "same": same, "cost": cost, "occupancy": occupancy, "bench": bench,
+        "run_files": run_files,
     }
     table, all_good = [], True
     for part in options.parts:
@@ -181,6 +183,7 @@ def parse_arguments():
     parser.add_argument("--jobs", type=int, default=4, help="workloads at once, not in cost")
     parser.add_argument("--only", default="", help="names of workloads, separated by commas")
     parser.add_argument("--benches", default="", help="names for bench, separated by commas")
+    parser.add_argument("--run-files", type=pathlib.Path, help="folder for run_files")
     parser.add_argument("--occupancy-rows", type=int, default=20000)
     options = parser.parse_args()
     # A part that measured nothing would count as good, so what is named must exist.
@@ -193,7 +196,10 @@ def parse_arguments():
                 parser.error(f"no {kind} is called {name}; there are {', '.join(known[kind])}")
     if "bench" in options.parts and not options.benches:
         parser.error("bench needs --benches")
-    options.parts = options.parts or [part for part in PARTS if part != "bench" or options.benches]
+    if "run_files" in options.parts and not options.run_files:
+        parser.error("run_files needs --run-files")
+    told = {"bench": options.benches, "run_files": options.run_files}
+    options.parts = options.parts or [part for part in PARTS if told.get(part, True)]
     return options
 
 
@@ -589,6 +595,18 @@ def bench(machine):
     good = all(not row["error"] for row in rows) and all(bar.get("ok") for bar in bars)
     machine.write("bench", rows, good)
     return [f"{row['bench']:<22} {row['error'] or 'ok'}" for row in rows], good
+
+
+def run_files(machine):
+    values = machine.out / "run_files_values.json"
+    folder = str(machine.options.run_files.resolve())
+    command = [sys.executable, str(HERE / "run_files.py"), folder, "--check", "--out", str(values)]
+    finished = run(machine, command)
+    lines = machine.shown(finished.output.decode(errors="replace")).split("\n")
+    lines = [line for line in lines if line] or [finished.error]
+    good = not finished.error
+    machine.write("run_files", lines, good)
+    return lines, good
 
 
 def unbuilt(machine, workload, *more):

@@ -51,10 +51,13 @@ pub struct WarpFrame {
     pub first_thread: u32,
     /// Number of the warp in the block.
     pub index: u32,
-    /// Lanes that exist.
+    /// Lanes that exist and have not ended, as a mask.
     pub lanes: u32,
     /// Where the warp goes on, when all its lanes are together.
     pub pc: Pc,
+    /// Not 0 while compiled code alone may go on: it left registers that are even over the
+    /// lanes with only lane 0 written. It ends this itself before it hands over.
+    pub compact: u32,
 }
 
 /// Why compiled code came back; in the upper half of its result, the [`Pc`] in the lower.
@@ -72,8 +75,29 @@ pub enum Stop {
     Yield = 3,
     /// A helper reported a fault.
     Fault = 4,
+    /// Lanes stand at different steps, which [`crate::interpret::part`] was told.
+    Parted = 5,
 }
 
 /// A compiled kernel: takes a warp whose lanes are all there and together, at one of its entries.
 pub type Compiled =
     unsafe extern "C" fn(block: *mut BlockFrame, warp: *mut WarpFrame, entry: u32) -> u64;
+
+/// The compiled form of a kernel, as the grid uses it.
+///
+/// Whenever the lanes of a warp that have not ended are all together at a step for which
+/// [`entry`](Self::entry) answers, the scheduler writes these lanes to [`WarpFrame::lanes`]
+/// and calls [`function`](Self::function); everything else is interpreted. A step the
+/// compiler does not translate is executed for all of [`WarpFrame::lanes`] by
+/// [`crate::interpret::step`].
+pub trait FastTier: Send + Sync {
+    /// The number to enter with at this step, when it is an entry.
+    fn entry(&self, pc: Pc) -> Option<u32>;
+
+    /// The compiled code.
+    fn function(&self) -> Compiled;
+
+    /// The step to which the machine instruction at a host address belongs: a memory fault
+    /// in compiled code is reported with it.
+    fn step_at(&self, host: usize) -> Option<Pc>;
+}

@@ -31,6 +31,8 @@ pub struct Kernel {
     pub local: u32,
     /// Bytes of constant variables of the module.
     pub constant: u32,
+    /// Where they lie: first address and bytes of each.
+    pub constants: Arc<[(u64, u64)]>,
     /// Threads per block it allows (`.maxntid`, `.reqntid`), else 1024.
     pub max_threads: u32,
     /// Block it demands (`.reqntid`).

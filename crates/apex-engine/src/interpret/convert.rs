@@ -1,0 +1,342 @@
+//! `cvt` in all its forms.
+//!
+//! The pairs that fill real programs have a vector loop each; all others go through
+//! [`convert`], which takes every source exactly and rounds once.
+
+use super::file::{Span, lanes_of, map1, wide};
+use crate::code::{Mode, Reg, Rounding, Src, Ty};
+use crate::number::format::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f64_to_f32, tf32};
+use crate::number::{Format, NAN_F32, canonical, flush, narrow, saturate64, soft, widen};
+
+wide! {
+/// Executes `cvt` with one source.
+pub(crate) fn cvt(span: Span, to: Ty, from: Ty, mode: Mode, dst: Reg, a: Src) -> bool {
+    let plain = !mode.sat && !mode.relu && !mode.ftz;
+    let nearest = plain && mode.rounding == Rounding::Rn;
+    let toward_zero = plain && matches!(mode.rounding, Rounding::Rzi | Rounding::Rz);
+    match (to, from) {
+        (Ty::U32 | Ty::S32 | Ty::B32, Ty::U64 | Ty::S64 | Ty::B64) if plain => {
+            map1::<u64, u32>(span, dst, a, |a| a as u32);
+        }
+        (Ty::U64 | Ty::S64 | Ty::B64, Ty::S32) if plain => map1::<i32, i64>(span, dst, a, i64::from),
+        (Ty::U64 | Ty::S64 | Ty::B64, Ty::U32 | Ty::B32) if plain => map1::<u32, u64>(span, dst, a, u64::from),
+        (Ty::U32 | Ty::S32 | Ty::B32, Ty::U16 | Ty::B16) if plain => map1::<u16, u32>(span, dst, a, u32::from),
+        (Ty::U32 | Ty::S32 | Ty::B32, Ty::S16) if plain => map1::<i16, i32>(span, dst, a, i32::from),
+        (Ty::U16 | Ty::B16, Ty::U32 | Ty::S32 | Ty::B32) if plain => map1::<u32, u16>(span, dst, a, |a| a as u16),
+        (Ty::F32, Ty::S32) if nearest => map1::<i32, f32>(span, dst, a, |a| a as f32),
+        (Ty::F32, Ty::U32) if nearest => map1::<u32, f32>(span, dst, a, |a| a as f32),
+        (Ty::F64, Ty::S32) if nearest => map1::<i32, f64>(span, dst, a, f64::from),
+        (Ty::F64, Ty::U32) if nearest => map1::<u32, f64>(span, dst, a, f64::from),
+        (Ty::F64, Ty::F32) if plain => map1::<f32, f64>(span, dst, a, f64::from),
+        (Ty::F32, Ty::F64) if nearest => map1::<f64, f32>(span, dst, a, f64_to_f32),
+        (Ty::S32, Ty::F32) if toward_zero => map1::<f32, i32>(span, dst, a, |a| a as i32),
+        (Ty::U32, Ty::F32) if toward_zero => map1::<f32, u32>(span, dst, a, |a| a as u32),
+        (Ty::F32, Ty::F16) if plain => map1::<u16, f32>(span, dst, a, |a| canonical(f16_to_f32(a))),
+        (Ty::F32, Ty::Bf16) if plain => map1::<u16, f32>(span, dst, a, bf16_to_f32),
+        (Ty::F16, Ty::F32) if nearest => map1::<f32, u16>(span, dst, a, f32_to_f16),
+        (Ty::Bf16, Ty::F32) if nearest => map1::<f32, u16>(span, dst, a, f32_to_bf16),
+        _ => {
+            for lane in lanes_of(span.mask) {
+                let Some(bits) = convert(to, from, mode, span.file.get(a, lane)) else { return false };
+                span.file.set(dst, lane, bits);
+            }
+        }
+    }
+    true
+}
+}
+
+/// One value. Integers come out extended by their type, for registers wider than it.
+pub(crate) fn convert(to: Ty, from: Ty, mode: Mode, bits: u64) -> Option<u128> {
+    if let Some(pair) = convert_pair(to, from, mode, bits) {
+        return Some(pair.into());
+    }
+    if !from.float() {
+        let value = integer(from, bits);
+        if to.float() {
+            let format = format_of(to)?;
+            let value = if mode.sat { value.clamp(0, 1) } else { value };
+            return Some(finish_float(to, soft::from_integer(value, format, mode.rounding), mode));
+        }
+        return Some(fit(to, value, mode.sat) as u128);
+    }
+    let (value, nan) = number(from, mode.ftz, bits)?;
+    if !to.float() {
+        return Some(to_integer(to, from, mode.rounding, value, nan) as u128);
+    }
+    if nan && to == Ty::Tf32 {
+        // Rounding half away from zero is done on the bits alone.
+        let kept = if mode.rounding == Rounding::Rna { bits as u32 } else { NAN_F32 };
+        return Some((kept & !0x1fff).into());
+    }
+    if nan && from == Ty::F64 && !mode.sat && matches!(to, Ty::F32 | Ty::F16 | Ty::Bf16) {
+        return Some(format_of(to)?.quiet(bits).into());
+    }
+    if nan && !(to == Ty::F64 || mode.sat) {
+        return Some(format_of(to).map_or(NAN_F32.into(), |format| format.nan).into());
+    }
+    let value = integral(value, mode.rounding);
+    let value = if mode.relu && value <= 0.0 { 0.0 } else { value };
+    if to == Ty::Tf32 {
+        return Some(tf32(value as f32, mode.rounding, mode.sat).into());
+    }
+    let format = format_of(to)?;
+    let clamps = matches!(to, Ty::F16 | Ty::Bf16 | Ty::F32 | Ty::F64);
+    let value = if mode.sat && clamps { saturate64(value) } else { value };
+    if to == Ty::F64 {
+        return Some(value.to_bits().into());
+    }
+    let bits = narrow(value, format, plain_rounding(mode.rounding), mode.sat && !clamps);
+    Some(finish_float(to, bits, mode))
+}
+
+fn finish_float(to: Ty, bits: u64, mode: Mode) -> u128 {
+    if mode.ftz && to == Ty::F32 {
+        return flush(f32::from_bits(bits as u32)).to_bits().into();
+    }
+    bits.into()
+}
+
+/// What rounds to an integral value is exact afterwards.
+fn plain_rounding(rounding: Rounding) -> Rounding {
+    match rounding {
+        Rounding::Rni | Rounding::Rzi | Rounding::Rmi | Rounding::Rpi => Rounding::Rn,
+        other => other,
+    }
+}
+
+pub(crate) fn format_of(ty: Ty) -> Option<Format> {
+    Some(match ty {
+        Ty::F64 => Format::F64,
+        Ty::F32 | Ty::F32x2 => Format::F32,
+        Ty::F16 | Ty::F16x2 => Format::F16,
+        Ty::Bf16 | Ty::Bf16x2 => Format::BF16,
+        Ty::E4m3 | Ty::E4m3x2 => Format::E4M3,
+        Ty::E5m2 | Ty::E5m2x2 => Format::E5M2,
+        Ty::E2m3x2 => Format::E2M3,
+        Ty::E3m2x2 => Format::E3M2,
+        Ty::E2m1x2 => Format::E2M1,
+        _ => return None,
+    })
+}
+
+/// An integer of a type.
+fn integer(ty: Ty, bits: u64) -> i128 {
+    match ty {
+        Ty::S8 => (bits as i8).into(),
+        Ty::S16 => (bits as i16).into(),
+        Ty::S32 => (bits as i32).into(),
+        Ty::S64 => (bits as i64).into(),
+        other => i128::from(bits) & ((1 << other.bits()) - 1),
+    }
+}
+
+/// Clamped or truncated to a type, and extended by it.
+fn fit(ty: Ty, value: i128, saturating: bool) -> i128 {
+    let bits = ty.bits();
+    if saturating {
+        let (low, high) = range(ty);
+        return value.clamp(low, high);
+    }
+    let kept = value & ((1 << bits) - 1);
+    if ty.signed() && kept >> (bits - 1) & 1 == 1 { kept - (1 << bits) } else { kept }
+}
+
+fn range(ty: Ty) -> (i128, i128) {
+    let bits = ty.bits();
+    if ty.signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
+}
+
+/// A floating source, exact, and whether it is NaN.
+fn number(ty: Ty, ftz: bool, bits: u64) -> Option<(f64, bool)> {
+    let value = match ty {
+        Ty::F64 => f64::from_bits(bits),
+        Ty::F32 | Ty::Tf32 => {
+            let x = f32::from_bits(bits as u32);
+            f64::from(if ftz { flush(x) } else { x })
+        }
+        Ty::F16 => f16_to_f32(bits as u16).into(),
+        Ty::Bf16 => bf16_to_f32(bits as u16).into(),
+        Ty::E4m3 | Ty::E5m2 => widen(bits & 0xff, format_of(ty)?),
+        _ => return None,
+    };
+    Some((value, value.is_nan()))
+}
+
+fn integral(value: f64, rounding: Rounding) -> f64 {
+    match rounding {
+        Rounding::Rni => value.round_ties_even(),
+        Rounding::Rzi => value.trunc(),
+        Rounding::Rmi => value.floor(),
+        Rounding::Rpi => value.ceil(),
+        _ => value,
+    }
+}
+
+/// Floating to integer always clamps; what NaN becomes depends on the types.
+fn to_integer(to: Ty, from: Ty, rounding: Rounding, value: f64, nan: bool) -> i128 {
+    if nan {
+        let wide = from == Ty::F64 || to.bits() == 64;
+        return match (wide, to.signed()) {
+            (false, _) => 0,
+            (true, true) => range(to).0,
+            (true, false) => 1 << (to.bits() - 1),
+        };
+    }
+    let whole = match rounding {
+        Rounding::Rn | Rounding::Rni | Rounding::Rna | Rounding::Rs => value.round_ties_even(),
+        Rounding::Rz | Rounding::Rzi => value.trunc(),
+        Rounding::Rm | Rounding::Rmi => value.floor(),
+        Rounding::Rp | Rounding::Rpi => value.ceil(),
+    };
+    let (low, high) = range(to);
+    // i128 holds every f64 below 2^127, and `as` clamps the others.
+    (whole as i128).clamp(low, high)
+}
+
+/// Element types of a pair, and where its halves lie.
+fn pair_bits(ty: Ty) -> Option<u32> {
+    match ty {
+        Ty::F16x2 | Ty::Bf16x2 | Ty::U16x2 | Ty::S16x2 => Some(16),
+        Ty::E4m3x2 | Ty::E5m2x2 | Ty::E2m3x2 | Ty::E3m2x2 | Ty::Ue8m0x2 => Some(8),
+        Ty::E2m1x2 => Some(4),
+        _ => None,
+    }
+}
+
+fn convert_pair(to: Ty, from: Ty, mode: Mode, bits: u64) -> Option<u32> {
+    let (out, into) = (pair_bits(from)?, pair_bits(to)?);
+    let mask = (1u64 << out) - 1;
+    let element = |part: u64| -> u32 {
+        let value = element_value(from, part & mask);
+        element_bits(to, value, mode)
+    };
+    Some(element(bits >> out) << into | element(bits))
+}
+
+fn element_value(ty: Ty, bits: u64) -> f64 {
+    match (ty, format_of(ty)) {
+        (Ty::Ue8m0x2, _) if bits == 0xff => f64::NAN,
+        (Ty::Ue8m0x2, _) => f64::from_bits((bits + 1023 - 127) << 52),
+        (_, Some(format)) => widen(bits, format),
+        _ => f64::NAN,
+    }
+}
+
+/// One element of a pair.
+fn element_bits(ty: Ty, value: f64, mode: Mode) -> u32 {
+    let value = if mode.relu && value <= 0.0 { 0.0 } else { value };
+    if ty == Ty::Ue8m0x2 {
+        return exponent_only(value, mode.rounding);
+    }
+    let Some(format) = format_of(ty) else { return 0 };
+    if value.is_nan() {
+        return format.nan as u32;
+    }
+    let half = matches!(ty, Ty::F16x2 | Ty::Bf16x2);
+    narrow(value, format, plain_rounding(mode.rounding), mode.sat || !half) as u32
+}
+
+/// UE8M0: the exponent of a positive number.
+fn exponent_only(value: f64, rounding: Rounding) -> u32 {
+    if value.is_nan() {
+        return 0xff;
+    }
+    let bits = value.abs().to_bits();
+    let exponent = (bits >> 52) as i64 - 1023 + 127;
+    let up = rounding == Rounding::Rp && bits & ((1 << 52) - 1) != 0;
+    (exponent + i64::from(up)).clamp(0, 0xfe) as u32
+}
+
+/// `cvt.f16x2.f32` and its like, one lane: `a` into the upper half.
+pub(crate) fn pack_pair(to: Ty, mode: Mode, a: f32, b: f32, random: Option<u32>) -> Option<u32> {
+    let width = pair_bits(to)?;
+    let element = |x: f32, random: Option<u32>| {
+        let x = if mode.ftz { flush(x) } else { x };
+        match (mode.rounding, random) {
+            (Rounding::Rs, Some(random)) => stochastic(to, x, random, mode),
+            _ => element_bits(to, x.into(), mode),
+        }
+    };
+    Some(element(a, random.map(|bits| bits >> 16)) << width | element(b, random))
+}
+
+/// Adds the random bits below the last place kept, then cuts.
+fn stochastic(to: Ty, x: f32, random: u32, mode: Mode) -> u32 {
+    let dropped = match to {
+        Ty::Bf16x2 => 16,
+        Ty::F16x2 => 13,
+        _ => 20,
+    };
+    let added = if x.is_finite() {
+        f32::from_bits(x.to_bits().wrapping_add(random & 0xffff & ((1 << dropped) - 1)))
+    } else {
+        x
+    };
+    element_bits(to, added.into(), Mode { rounding: Rounding::Rz, ..mode })
+}
+
+/// `cvt.pack.sat`, one lane.
+pub(crate) fn pack_integers(to: Ty, from: Ty, a: u64, b: u64, c: Option<u64>) -> u32 {
+    let bits = to.bits();
+    let mask = (1u64 << bits) - 1;
+    let part = |value: u64| fit(to, integer(from, value), true) as u64 & mask;
+    let low = part(a) << bits | part(b);
+    let above = c.map_or(0, |c| c << (2 * bits).min(63));
+    (low | above) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(to: Ty, from: Ty, rounding: Rounding, sat: bool, bits: u64, expected: u128) {
+        let mode = Mode { rounding, sat, ..Mode::default() };
+        let width =
+            if to.bits() == 64 { u64::MAX.into() } else { (1u128 << to.bits().max(32)) - 1 };
+        let got = convert(to, from, mode, bits).unwrap() & width;
+        assert_eq!(got, expected, "{to:?} from {from:?} {bits:#x}");
+    }
+
+    #[test]
+    fn floats_to_integers_clamp() {
+        use Rounding::*;
+        let f = |x: f32| u64::from(x.to_bits());
+        check(Ty::S32, Ty::F32, Rzi, false, f(-1.9), 0xffff_ffff);
+        check(Ty::S32, Ty::F32, Rmi, false, f(-1.1), 0xffff_fffe);
+        check(Ty::S32, Ty::F32, Rni, false, f(2.5), 2);
+        check(Ty::S32, Ty::F32, Rzi, false, f(1e20), 0x7fff_ffff);
+        check(Ty::U32, Ty::F32, Rzi, false, f(-5.0), 0);
+        check(Ty::S8, Ty::F32, Rzi, false, f(300.0), 127);
+        check(Ty::S8, Ty::F32, Rzi, false, f(-300.0), 0xffff_ff80);
+        check(Ty::S32, Ty::F32, Rzi, false, f(f32::NAN), 0);
+        check(Ty::S64, Ty::F32, Rzi, false, f(f32::NAN), 1 << 63);
+        check(Ty::S32, Ty::F64, Rzi, false, f64::NAN.to_bits(), 1 << 31);
+        check(Ty::U64, Ty::F32, Rpi, false, f(1.5), 2);
+    }
+
+    #[test]
+    fn integers_clamp_only_when_told() {
+        use Rounding::Rn;
+        check(Ty::U8, Ty::S32, Rn, false, 0x1ff, 0xff);
+        check(Ty::U8, Ty::S32, Rn, true, 0x1ff, 0xff);
+        check(Ty::U8, Ty::S32, Rn, true, 0xffff_ffff, 0);
+        check(Ty::S8, Ty::S32, Rn, false, 0x80, 0xffff_ff80);
+        check(Ty::S16, Ty::U32, Rn, true, 0xffff_ffff, 0x7fff);
+        check(Ty::F32, Ty::U64, Rn, false, u64::MAX, 0x5f80_0000);
+        check(Ty::F32, Ty::U64, Rounding::Rz, false, u64::MAX, 0x5f7f_ffff);
+    }
+
+    #[test]
+    fn small_formats() {
+        assert_eq!(pack_pair(Ty::F16x2, Mode::default(), 1.0, -2.0, None), Some(0x3c00_c000));
+        assert_eq!(pack_pair(Ty::E4m3x2, Mode::default(), 448.0, 1000.0, None), Some(0x7e7e));
+        let relu = Mode { relu: true, ..Mode::default() };
+        assert_eq!(pack_pair(Ty::Bf16x2, relu, -1.0, 1.0, None), Some(0x3f80));
+        check(Ty::F16x2, Ty::E4m3x2, Rounding::Rn, false, 0x7e01, 0x5f00_1800);
+        assert_eq!(
+            pack_integers(Ty::U8, Ty::S32, 300, (-1i32) as u32 as u64, Some(0x1234)),
+            0x1234_ff00
+        );
+    }
+}

@@ -1,0 +1,156 @@
+//! A block whose warps keep together, in compiled code.
+//!
+//! Most blocks run as the programmer thought of them: every warp comes to the same barrier,
+//! and then to the next. For these a round is one call per warp and nothing else; a warp
+//! is then no more than its frame. When one warp stops for another reason, or elsewhere
+//! than the first, what all have reached is written to their groups and the scheduler of
+//! single warps goes on. It comes back here when all stand together again.
+
+use super::block::{BlockRun, BlockState, TURN_FUEL};
+use super::facts::NO_ENTRY;
+use super::warp::{State, Warp};
+use crate::code::{BarrierMode, Inst, Pc};
+use crate::fault::Fault;
+use crate::frame::Stop;
+use std::sync::atomic::Ordering;
+
+/// What compiled code gave back: why it stopped, and where.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stopped(u64);
+
+impl Stopped {
+    fn is(self, stop: Stop) -> bool {
+        (self.0 >> 32) as u32 == stop as u32
+    }
+
+    fn at(self) -> Pc {
+        self.0 as Pc
+    }
+
+    /// True when a warp that stopped so goes on with one that stopped as `other`.
+    fn with(self, other: Stopped) -> bool {
+        match () {
+            () if self.is(Stop::Exit) => other.is(Stop::Exit),
+            () if self.is(Stop::Barrier) || self.is(Stop::Yield) => self == other,
+            () => false,
+        }
+    }
+}
+
+impl BlockRun {
+    /// Runs rounds while the warps keep together. `None`: the scheduler goes on.
+    pub(super) fn rounds(&mut self, fuel: &mut i64) -> Option<BlockState> {
+        if self.round.is_none() {
+            self.round = self.together();
+        }
+        let mut pc = self.round?;
+        let facts = self.facts_pointer();
+        // SAFETY: the block holds its facts for as long as it lives.
+        let facts = unsafe { &*facts };
+        let function = facts.fast.as_ref()?.function();
+        let frame = &raw mut self.frame;
+        loop {
+            if facts.stop.load(Ordering::Relaxed) {
+                self.fault.get_or_insert(Fault::Cancelled);
+                return Some(BlockState::Failed);
+            }
+            let entry = facts.entries[pc as usize];
+            if entry == NO_ENTRY {
+                self.leave(pc, 0, Stopped(0), None);
+                return None;
+            }
+            let mut first = Stopped(0);
+            let fresh = std::mem::take(&mut self.fresh);
+            for index in 0..self.warps.len() {
+                self.current = index;
+                self.frame.fuel = TURN_FUEL;
+                let warp = &mut self.warps[index];
+                if fresh {
+                    warp.frame.compact = 0;
+                    warp.frame.lanes = warp.frame_lanes();
+                }
+                warp.now = (pc, warp.frame.lanes);
+                let warp = &raw mut warp.frame;
+                // SAFETY: all lanes of the warp stand at this entry; the frames are alive.
+                let stopped = Stopped(unsafe { function(frame, warp, entry) });
+                *fuel -= (TURN_FUEL - self.frame.fuel).max(0);
+                if index == 0 {
+                    first = stopped;
+                }
+                if !first.with(stopped) {
+                    for warp in self.warps[index + 1..].iter_mut().filter(|_| fresh) {
+                        warp.frame.compact = 0;
+                    }
+                    self.leave(pc, index, first, Some(stopped));
+                    if stopped.is(Stop::Fault) {
+                        let place = self.place(stopped.at(), None);
+                        self.fault.get_or_insert(Fault::Trap(place));
+                        return Some(BlockState::Failed);
+                    }
+                    return None;
+                }
+            }
+            if first.is(Stop::Exit) {
+                self.round = None;
+                self.ended(self.live_threads());
+                return Some(BlockState::Done);
+            }
+            if first.is(Stop::Yield) {
+                pc = first.at();
+            } else if matches!(
+                facts.code().steps[first.at() as usize].inst,
+                Inst::Barrier { mode: BarrierMode::Sync, threads: None, .. }
+            ) {
+                pc = first.at() + 1;
+            } else {
+                self.leave(pc, self.warps.len(), first, None);
+                return None;
+            }
+            self.round = Some(pc);
+            if *fuel <= 0 {
+                return Some(BlockState::Suspended);
+            }
+        }
+    }
+
+    /// Where all warps stand, when all are whole and at one entry.
+    fn together(&self) -> Option<Pc> {
+        let facts = self.facts();
+        facts.fast.as_ref()?;
+        let pc = self.warps.first()?.groups.first()?.pc;
+        if *facts.entries.get(pc as usize)? == NO_ENTRY {
+            return None;
+        }
+        let stands = |warp: &Warp| match warp.groups.as_slice() {
+            [group] => {
+                group.pc == pc
+                    && group.state == State::Ready
+                    && group.mask == warp.frame_lanes()
+                    && group.mask.count_ones() == facts.code().width
+            }
+            _ => false,
+        };
+        self.warps.iter().all(stands).then_some(pc)
+    }
+
+    /// Writes where the warps stand to their groups: the first `done` stopped as `first`, the
+    /// next one as `other`, and the rest wait at `pc`.
+    fn leave(&mut self, pc: Pc, done: usize, first: Stopped, other: Option<Stopped>) {
+        self.round = None;
+        for index in 0..self.warps.len() {
+            let stopped = match other {
+                _ if index < done => Some(first),
+                Some(other) if index == done => Some(other),
+                _ => None,
+            };
+            self.warps[index].stand_at(stopped.map_or(pc, Stopped::at));
+            if stopped.is_some_and(|stopped| stopped.is(Stop::Parted)) {
+                self.warps[index].stand_parted();
+            }
+            if stopped.is_some_and(|stopped| stopped.is(Stop::Exit)) {
+                let lanes = self.warps[index].end();
+                self.ended(lanes);
+            }
+        }
+    }
+}

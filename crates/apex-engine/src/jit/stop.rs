@@ -1,0 +1,82 @@
+//! The ways out of compiled code.
+
+use super::emit::{Emit, Regular, own};
+use super::flow::Bits;
+use super::value::Home;
+use crate::code::{Pc, Reg};
+use crate::frame::{Stop, WarpFrame};
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use std::collections::HashMap;
+use std::mem::offset_of;
+
+impl Emit<'_, '_> {
+    pub(super) fn stop_plain(&mut self, kind: Stop, pc: Pc) {
+        let result = (kind as i64) << 32 | i64::from(pc);
+        let result = self.build.ins().iconst(I64, result);
+        self.build.ins().return_(&[result]);
+    }
+
+    /// Writes what is alive and was written since the entry, in compact form, and returns.
+    pub(super) fn stop(&mut self, kind: Stop, pc: Pc, alive: &Bits) {
+        self.save(alive);
+        let one = self.build.ins().iconst(I32, 1);
+        let at = offset_of!(WarpFrame, compact) as i32;
+        self.build.ins().store(own(), one, self.warp_frame, at);
+        self.stop_plain(kind, pc);
+    }
+
+    pub(super) fn save(&mut self, alive: &Bits) {
+        let stored: Vec<Reg> = alive.iter().filter(|&register| self.dirty.has(register)).collect();
+        for register in stored {
+            self.store_home(register, true);
+        }
+    }
+
+    /// Leaves this step and what follows to the interpreter.
+    pub(super) fn hand_over(&mut self, pc: Pc, alive: &HashMap<Pc, Bits>) {
+        let alive = alive.get(&pc).cloned().unwrap_or_else(|| self.dirty.clone());
+        self.settle_alive(&alive);
+        self.stop_plain(Stop::HandOver, pc);
+    }
+
+    /// Writes registers so that the interpreter finds them.
+    pub(super) fn settle_alive(&mut self, alive: &Bits) {
+        self.save(alive);
+        let table = self.regulars(alive);
+        self.call_table(self.helpers.settle, table);
+    }
+
+    pub(super) fn regulars(&self, alive: &Bits) -> Vec<Regular> {
+        let regular = |register: Reg| {
+            let class = self.class(register);
+            let shape = self.shapes.of(register);
+            let raw = self.shapes.raw(register);
+            let spread = matches!(self.home(register), Home::Scalar | Home::Splat);
+            (raw || spread).then(|| Regular {
+                offset: self.code.registers[register.0 as usize].offset,
+                lane_bytes: class.lane_bytes() as u8,
+                spread,
+                raw,
+                stride: shape.stride().unwrap_or(0),
+            })
+        };
+        alive.iter().filter_map(regular).collect()
+    }
+
+    /// Calls one of the functions that take a table of registers.
+    pub(super) fn call_table(&mut self, function: usize, table: Vec<Regular>) -> Value {
+        let table = table.into_boxed_slice();
+        let function = self.build.ins().iconst(I64, function as i64);
+        let start = self.build.ins().iconst(I64, table.as_ptr() as i64);
+        let count = self.build.ins().iconst(I64, table.len() as i64);
+        let width = self.build.ins().iconst(I32, i64::from(self.code.width));
+        let call = self.build.ins().call_indirect(
+            self.table_signature,
+            function,
+            &[self.warp_frame, start, count, width],
+        );
+        self.tables.regulars.push(table);
+        self.build.inst_results(call)[0]
+    }
+}

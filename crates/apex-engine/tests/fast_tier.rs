@@ -1,0 +1,137 @@
+//! What the compiled tier owes beside results: faults with their line, an end to loops
+//! without one, and the interpreter's answer where lanes exchange places.
+
+use apex_engine::{Device, Fault, Grid, Identity, Launch, Module, Services};
+use std::sync::Arc;
+
+struct Quiet;
+
+impl Services for Quiet {
+    fn print(&self, _: &[u8]) {}
+    fn assert_failed(&self, _: &str) {}
+    fn heap_alloc(&self, _: u64) -> u64 {
+        0
+    }
+    fn heap_free(&self, _: u64) {}
+    fn find(&self, _: u64) -> Option<(u64, u64)> {
+        None
+    }
+}
+
+fn grid(body: &str, block: [u32; 3], pointer: u64, number: u32) -> Grid {
+    let text = format!(
+        ".version 8.0\n.target sm_90\n.address_size 64\n\
+         .visible .entry k(.param .u64 out, .param .u32 number)\n{{\n{body}\n}}\n"
+    );
+    let module = Module::load(&[&text], &mut |_| None).expect("the text is valid");
+    let kernel = module.kernel("k").expect("it is there").clone();
+    assert_eq!(kernel.unsupported, None);
+    let fast = apex_engine::compile(&kernel.code, block);
+    assert!(fast.is_some(), "it can be compiled");
+    let mut params = pointer.to_le_bytes().to_vec();
+    params.extend(number.to_le_bytes());
+    params.resize(kernel.param_bytes as usize, 0);
+    let launch = Launch {
+        kernel,
+        grid: [1; 3],
+        block,
+        dynamic_shared: 0,
+        params,
+        cooperative: false,
+        cluster: [1; 3],
+    };
+    let device = Arc::new(Device {
+        identity: Identity::default(),
+        checked: false,
+        jit: true,
+        services: Box::new(Quiet),
+    });
+    Grid::with_fast_tier(launch, device, fast).expect("the launch is valid")
+}
+
+#[test]
+fn a_bad_address_is_a_fault_with_its_line() {
+    let grid = grid(
+        ".reg .b64 %a<3>;\n.reg .b32 %r<3>;\n\
+         ld.param.u64 %a1, [out];\n\
+         mov.u32 %r1, %tid.x;\n\
+         mul.wide.u32 %a2, %r1, 4;\n\
+         add.s64 %a2, %a1, %a2;\n\
+         st.global.u32 [%a2], %r1;\n\
+         ret;",
+        [32, 1, 1],
+        64,
+        0,
+    );
+    grid.work();
+    match grid.fault() {
+        Some(Fault::IllegalAddress { place, .. }) => assert_eq!(place.line, 12),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn shared_memory_ends_where_it_ends() {
+    let grid = grid(
+        ".shared .align 4 .b8 tile[128];\n.reg .b32 %r<4>;\n\
+         ld.param.u32 %r1, [number];\n\
+         mov.u32 %r2, tile;\n\
+         add.u32 %r2, %r2, %r1;\n\
+         st.shared.u32 [%r2], %r1;\n\
+         ret;",
+        [32, 1, 1],
+        0,
+        0x10_0000,
+    );
+    grid.work();
+    assert!(matches!(grid.fault(), Some(Fault::IllegalAddress { .. })), "{:?}", grid.fault());
+}
+
+/// Loops without end, by all lanes and by some.
+#[test]
+fn loops_can_be_cancelled() {
+    let together = "L:\n bra L;\n ret;";
+    let apart = ".reg .b32 %r<2>;\n.reg .pred %p<2>;\nmov.u32 %r1, %tid.x;\nsetp.lt.u32 %p1, %r1, 3;\n\
+                 @!%p1 bra E;\nL:\n add.u32 %r1, %r1, 1;\n setp.ne.u32 %p1, %r1, 1000000;\n\
+                 and.b32 %r1, %r1, 7;\n @%p1 bra L;\nE:\n ret;";
+    for body in [together, apart] {
+        let grid = grid(body, [32, 1, 1], 0, 0);
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(|| grid.work());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!worker.is_finished(), "the loop has no end");
+            grid.cancel();
+            assert!(worker.join().expect("no panic"));
+        });
+        assert!(matches!(grid.fault(), Some(Fault::Cancelled)), "{:?}", grid.fault());
+    }
+}
+
+/// Lanes that part in a loop come out with each its own count, however long the loop is.
+#[test]
+fn long_loops_on_different_ways() {
+    let mut out = vec![0u32; 32];
+    let grid = grid(
+        ".reg .b64 %a<3>;\n.reg .b32 %r<5>;\n.reg .pred %p<2>;\n\
+         ld.param.u64 %a1, [out];\n\
+         mov.u32 %r1, %tid.x;\n\
+         mul.lo.u32 %r2, %r1, 1000;\n\
+         mov.u32 %r3, 0;\n\
+         L:\n\
+         add.u32 %r3, %r3, 3;\n\
+         sub.s32 %r2, %r2, 1;\n\
+         setp.ge.s32 %p1, %r2, 0;\n\
+         @%p1 bra L;\n\
+         mul.wide.u32 %a2, %r1, 4;\n\
+         add.s64 %a2, %a1, %a2;\n\
+         st.global.u32 [%a2], %r3;\n\
+         ret;",
+        [32, 1, 1],
+        out.as_mut_ptr() as u64,
+        0,
+    );
+    grid.work();
+    assert!(grid.fault().is_none(), "{:?}", grid.fault());
+    let expected: Vec<u32> = (0..32).map(|lane| (lane * 1000 + 1) * 3).collect();
+    assert_eq!(out, expected);
+}
