@@ -77,7 +77,7 @@ int main(void) {
     size_t arrays = 32 * 16 * 16 + 8 * 4 * 2;
 
     // More than any device has.
-    EXPECT(cuMemAlloc_v2(&address, (size_t)1 << 50) != CUDA_SUCCESS);
+    EXPECT(cuMemAlloc_v2(&address, (size_t)1 << 50) == CUDA_ERROR_OUT_OF_MEMORY);
 
     printf("expected alloc=16 free=15 alloc.plain=2 alloc.plain.bytes=%zu free.plain=2 free.plain.bytes=%zu\n", plain,
            plain);

@@ -1,8 +1,8 @@
 // Forks twice: before the driver was touched (that child uses CUDA on its own), and after.
 //
 // Each process is recorded under its own number. The parent's ring is written by the parent alone, before
-// and after the fork, also while the child still makes calls; a child forked from a process that used
-// CUDA finds the driver as it was, and what it calls is its own.
+// and after the fork, also while the child still makes calls. A child forked from a process that used CUDA
+// has no driver, as ever, and is told so; its calls are recorded as its own.
 #include "program.h"
 
 #include <sys/wait.h>
@@ -33,13 +33,14 @@ int main(void) {
     pid_t late = fork();
     if (late == 0) {
         for (int i = 0; i < LATE; i++)
-            launch_nothing(&gpu, 3, NULL);
+            EXPECT(cuLaunchKernel(gpu.nothing, 3, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL) ==
+                   CUDA_ERROR_NOT_INITIALIZED);
         exit(0);
     }
     for (int i = 0; i < AFTER; i++)
         launch_nothing(&gpu, 4, NULL);
     finish(late);
     CHECK(cuCtxSynchronize());
-    printf("expected processes=3 launches=%d sync=2\n", EARLY + BEFORE + LATE + AFTER);
+    printf("expected processes=3 launches=%d refused=%d sync=2\n", EARLY + BEFORE + AFTER, LATE);
     return 0;
 }

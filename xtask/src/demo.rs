@@ -1,55 +1,34 @@
 //! The first five minutes: apex built, a CUDA program under it, its report.
 
+use crate::cudart;
 use crate::run::{cargo, command, root, run, target};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
-/// Builds apex and runs a CUDA program under it: on the GPU where there is one, else on the stand-in
-/// driver, which answers every call but runs no kernel.
+/// Builds apex and runs a CUDA program under it: apex takes the GPU where there is one, else the software
+/// GPU, and says so.
 ///
-/// What lives in the program is built in release; the command itself as the tests build it, which takes
-/// half the time and is not on anyone's way here.
+/// All is built as the tests build it: what is on the program's way is built for speed in that profile too,
+/// so nothing is built twice.
 pub(crate) fn demo() -> Result<()> {
-    run(&mut cargo(&["build", "--package", "apex-cli"]))?;
-    let inside = ["--package", "apex-shim", "--package", "apex-standin"];
-    run(cargo(&["build", "--release"]).args(inside))?;
+    let parts = ["apex-cli", "apex-shim", "apex-softgpu", "apex-cudart"];
+    run(cargo(&["build"]).args(parts.iter().flat_map(|name| ["--package", name])))?;
+    let built = target().join("debug");
+    cudart::link(&built, &built)?;
+    let program = compile(&built)?;
+    let kernels = root().join("tests/programs/demo.ptx");
+    run(command(built.join("apex"), &["run", "--"]).arg(program).arg(kernels))
+}
+
+/// The demo program, linked as any CUDA program is: it needs `libcuda.so.1`, which is the shim's own name.
+fn compile(built: &Path) -> Result<PathBuf> {
     let folder = target().join("demo");
     std::fs::create_dir_all(&folder).context("target/demo cannot be made")?;
-    let apex = place(&target().join("debug/apex"), &folder, "apex")?;
-    let shim = target().join("release/libapex_shim.so");
-    place(&shim, &folder, "libapex_shim.so")?;
-    // The name under which every CUDA program asks for its driver.
-    place(&shim, &folder, "libcuda.so.1")?;
-    let mut apex = command(apex, &["run", "--"]);
-    apex.arg(compile(&folder)?);
-    if Path::new("/dev/nvidiactl").exists() {
-        eprintln!("xtask: an NVIDIA device is there: the program runs on it");
-    } else {
-        eprintln!(
-            "xtask: no GPU here: the program runs on the stand-in driver, kernels do not run"
-        );
-        apex.env("APEX_REAL_LIBCUDA", target().join("release/libapex_standin.so"));
-    }
-    run(&mut apex)
-}
-
-/// Puts a copy of a file into a folder. An old copy goes first: it may be mapped by a program.
-fn place(file: &Path, folder: &Path, name: &str) -> Result<PathBuf> {
-    let copy = folder.join(name);
-    let _ = std::fs::remove_file(&copy);
-    std::fs::copy(file, &copy).with_context(|| format!("{} is not copied", file.display()))?;
-    Ok(copy)
-}
-
-/// The demo program, linked as any CUDA program is: it needs `libcuda.so.1`.
-fn compile(folder: &Path) -> Result<PathBuf> {
-    let program = folder.join("vector_add");
+    let program = folder.join("demo");
     run(command("gcc", &["-O2", "-o"])
         .arg(&program)
-        .arg(root().join("tests/programs/vector_add.c"))
-        .arg("-L")
-        .arg(folder)
-        .arg("-l:libcuda.so.1"))?;
+        .arg(root().join("tests/programs/demo.c"))
+        .arg(built.join("libapex_shim.so")))?;
     Ok(program)
 }
 
@@ -61,9 +40,19 @@ pub(crate) fn bundle() -> Result<()> {
     let folder = root().join("device-bundle");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).context("device-bundle cannot be made")?;
-    for file in ["apex", "libapex_shim.so", "libapex_standin.so", "examples/check_occupancy"] {
-        let name = file.rsplit('/').next().unwrap_or(file);
-        run(command("strip", &[]).arg(place(&built.join(file), &folder, name)?))?;
+    cudart::link(&built, &folder)?;
+    for file in [
+        "apex",
+        "libapex_shim.so",
+        "libapex_softgpu.so",
+        "libapex_libcuda.so",
+        "libapex_standin.so",
+        "examples/check_occupancy",
+    ] {
+        let copy = folder.join(file.rsplit('/').next().unwrap_or(file));
+        let file = built.join(file);
+        std::fs::copy(&file, &copy).with_context(|| format!("{} is not copied", file.display()))?;
+        run(command("strip", &[]).arg(copy))?;
     }
     run(command("cp", &["-r"]).arg(root().join("tests/device")).arg(folder.join("device")))
 }

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cudart;
 mod demo;
 mod docs;
 mod run;

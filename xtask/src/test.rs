@@ -4,6 +4,7 @@
 //! PyPI into a folder under `target/`, with pip alone: a system Python often lacks `venv`. The last thing
 //! printed is the runner's own count.
 
+use crate::cudart;
 use crate::run::{cargo, command, run, target};
 use crate::tidy;
 use anyhow::{Context, Result};
@@ -19,6 +20,7 @@ pub(crate) fn test() -> Result<()> {
     run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     // The libraries under test are loaded by path: Cargo does not build them for a test by itself.
     run(&mut cargo(&["build", "--workspace"]))?;
+    cudart::link(&target().join("debug"), &target().join("debug"))?;
     run(cargo(&["test", "--package", "apex-core", "--lib", "exhaustive"])
         .env("RUSTFLAGS", "--cfg loom")
         .env("CARGO_TARGET_DIR", target().join("loom")))?;

@@ -1,6 +1,6 @@
 //! The command line: every verb with its options. Help, completions and the man page come from here.
 
-use apex_core::knobs::Timing;
+use apex_core::knobs::{DeviceChoice, Timing};
 use apex_daemon::export::Format;
 use apex_daemon::show::By;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -51,6 +51,9 @@ pub(crate) struct Run {
     /// Directory for the session instead of the state directory; %h is the host, %p the process id.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<String>,
+    /// What the program runs on: a GPU if there is one (auto), the software GPU, or a GPU and nothing else.
+    #[arg(long, value_enum)]
+    pub(crate) device: Option<DeviceWord>,
     /// How GPU times are taken: event pairs under a budget, every kernel by CUPTI, or not at all.
     #[arg(long, value_enum)]
     pub(crate) timing: Option<TimingWord>,
@@ -137,6 +140,18 @@ pub(crate) enum Bench {
         #[arg(long)]
         json: bool,
     },
+    /// The software GPU's speed, against the same work as loops compiled by gcc on the same cores.
+    Softgpu {
+        /// Two rounds instead of five.
+        #[arg(long)]
+        quick: bool,
+        /// Print a JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Launches the kernels that are measured.
+    #[command(hide = true)]
+    SoftgpuKernels,
     /// Makes the calls that are measured.
     #[command(hide = true)]
     ShimCalls {
@@ -145,6 +160,23 @@ pub(crate) enum Bench {
         #[arg(long)]
         quick: bool,
     },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum DeviceWord {
+    Auto,
+    Soft,
+    Gpu,
+}
+
+impl From<DeviceWord> for DeviceChoice {
+    fn from(word: DeviceWord) -> DeviceChoice {
+        match word {
+            DeviceWord::Auto => DeviceChoice::Auto,
+            DeviceWord::Soft => DeviceChoice::Soft,
+            DeviceWord::Gpu => DeviceChoice::Gpu,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -4,7 +4,9 @@
 //! promise: its value is computed from the rows, never typed in.
 
 pub(crate) mod calls;
+pub(crate) mod kernels;
 mod shim;
+mod softgpu;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -29,28 +31,44 @@ pub(crate) struct Bar {
     value: f64,
     unit: &'static str,
     limit: f64,
+    /// Whether the limit is the least that is promised, and not the most.
+    at_least: bool,
     ok: bool,
 }
 
 impl Bar {
     /// A value that may be at most `limit`.
     fn at_most(name: String, value: f64, unit: &'static str, limit: f64) -> Bar {
-        Bar { name, value, unit, limit, ok: value <= limit }
+        Bar { name, value, unit, limit, at_least: false, ok: value <= limit }
+    }
+
+    /// A value that must be at least `limit`.
+    fn at_least(name: String, value: f64, unit: &'static str, limit: f64) -> Bar {
+        Bar { name, value, unit, limit, at_least: true, ok: value >= limit }
     }
 }
 
 /// Runs the shim's benchmark and shows it.
 pub(crate) fn shim(quick: bool, json: bool) -> Result<ExitCode> {
-    let report = shim::measure(quick)?;
+    show(&shim::measure(quick)?, json, shim::print_rows)
+}
+
+/// Runs the software GPU's benchmark and shows it.
+pub(crate) fn softgpu(quick: bool, json: bool) -> Result<ExitCode> {
+    show(&softgpu::measure(quick)?, json, softgpu::print_rows)
+}
+
+fn show(report: &Report, json: bool, print_rows: fn(&[serde_json::Value])) -> Result<ExitCode> {
     if json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        println!("{}", serde_json::to_string_pretty(report)?);
         return Ok(ExitCode::SUCCESS);
     }
-    shim::print_rows(&report.rows);
+    print_rows(&report.rows);
     println!();
-    for Bar { name, value, unit, limit, ok } in &report.bars {
+    for Bar { name, value, unit, limit, at_least, ok } in &report.bars {
         let word = if *ok { "holds" } else { "MISSED" };
-        println!("{word:<7} {name}: {value:.1} {unit} (at most {limit} {unit})");
+        let side = if *at_least { "at least" } else { "at most" };
+        println!("{word:<7} {name}: {value:.2} {unit} ({side} {limit} {unit})");
     }
     for note in &report.notes {
         println!("note: {note}");

@@ -17,6 +17,7 @@ pub(crate) fn doctor(arguments: &Doctor) -> anyhow::Result<ExitCode> {
         lookup: &|name| std::env::var(name).ok(),
         driver: place.knobs.real_libcuda.clone().or_else(environment::real_driver),
         shim: find::shim(&executable),
+        softgpu: find::library(&executable, find::SOFTGPU),
         sessions: place.sessions.directory(),
     });
     let page = if arguments.json {

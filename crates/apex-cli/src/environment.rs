@@ -3,6 +3,7 @@
 //! Three variables do it together: the preload catches requests by SONAME, the library path those for
 //! `libcuda.so`, and the real driver is named by its absolute path so that the shim never finds itself.
 
+use crate::device::Driver;
 use crate::say;
 use apex_core::knobs::{Knobs, Timing};
 use apex_daemon::find;
@@ -29,19 +30,17 @@ pub(crate) fn variables(
     timing: Timing,
     rings: &Path,
     shim: &Path,
+    driver: &Driver,
 ) -> io::Result<Vec<(&'static str, OsString)>> {
-    let libraries = libraries(rings, shim)?;
+    let libraries = libraries(rings, shim, driver)?;
     let mut variables = vec![
         ("LD_PRELOAD", before("LD_PRELOAD", preloaded(shim, &libraries).as_os_str())),
         ("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", libraries.as_os_str())),
         ("APEX_RINGS", rings.into()),
         ("APEX_TIMING", timing.word().into()),
     ];
-    match knobs.real_libcuda.clone().or_else(real_driver) {
-        Some(driver) => variables.push(("APEX_REAL_LIBCUDA", driver.into())),
-        None => say(
-            "no CUDA driver (libcuda.so.1) is found here; the program runs, and CUDA tells it that there is no device",
-        ),
+    if let Some(path) = driver.path() {
+        variables.push(("APEX_REAL_LIBCUDA", path.into()));
     }
     if timing == Timing::Full && knobs.cupti.is_none() {
         match find::cupti(|name| std::env::var(name).ok()) {
@@ -59,12 +58,15 @@ pub(crate) fn real_driver() -> Option<PathBuf> {
     find::driver(&std::env::current_exe().ok()?, MAPPED_DRIVER)
 }
 
-/// A directory in which the shim bears the driver's names.
-fn libraries(rings: &Path, shim: &Path) -> io::Result<PathBuf> {
+/// A directory in which the shim bears the driver's names, and on the software GPU our runtime its own.
+fn libraries(rings: &Path, shim: &Path, driver: &Driver) -> io::Result<PathBuf> {
     let directory = rings.join("lib");
     std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
     for name in [find::DRIVER, "libcuda.so"] {
         symlink(shim, directory.join(name))?;
+    }
+    for (name, library) in driver.runtimes() {
+        symlink(library, directory.join(name))?;
     }
     Ok(directory)
 }

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod bench;
+mod device;
 mod doctor;
 mod environment;
 mod place;
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
         Verb::Bench(Bench::Shim { quick, json }) => bench::shim(quick, json),
         Verb::Bench(Bench::ShimCalls { threads, quick }) => bench::calls::measure(threads, quick),
+        Verb::Bench(Bench::Softgpu { quick, json }) => bench::softgpu(quick, json),
+        Verb::Bench(Bench::SoftgpuKernels) => bench::kernels::measure(),
         Verb::Completions { shell } => {
             let mut page = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "apex", &mut page);

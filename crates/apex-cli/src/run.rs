@@ -6,7 +6,7 @@
 use crate::arguments::Run;
 use crate::place::Place;
 use crate::supervise::{Signals, exit_of, raise_descriptor_limit};
-use crate::{environment, say};
+use crate::{device, environment, say};
 use anyhow::Context;
 use apex_core::time::wall_nanos;
 use apex_daemon::recording::Recording;
@@ -63,7 +63,12 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
         }
     };
     let timing = arguments.timing.map_or(place.knobs.timing, Into::into);
-    let variables = match environment::variables(&place.knobs, timing, &rings, &shim) {
+    let choice = arguments.device.map_or(place.knobs.device, Into::into);
+    let driver = device::choose(&place.knobs, choice, &executable);
+    if let Some(sentence) = driver.sentence() {
+        say(&sentence);
+    }
+    let variables = match environment::variables(&place.knobs, timing, &rings, &shim, &driver) {
         Ok(variables) => variables,
         Err(error) => {
             say(&format!(

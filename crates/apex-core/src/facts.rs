@@ -74,8 +74,8 @@ facts! {
         driver_version: u64,
         /// Path of the driver that was loaded.
         driver_path: String,
-        /// Whether the driver said that it does not run kernels (the stand-in).
-        standin: bool,
+        /// Whether the driver was the software GPU.
+        soft: bool,
         /// Seconds since 1970 at the first CUDA call.
         started: u64,
     }

@@ -63,6 +63,8 @@ knobs! {
     rings: Option<PathBuf> = None, "APEX_RINGS";
     /// Absolute path of the real driver library; set by `apex run`.
     real_libcuda: Option<PathBuf> = None, "APEX_REAL_LIBCUDA";
+    /// What `apex run` gives a program: gpu, soft (the software GPU), or auto (a GPU if there is one).
+    device: DeviceChoice = DeviceChoice::Auto, "APEX_DEVICE";
     /// How GPU times are taken: off, sampled (event pairs under a budget) or full (CUPTI).
     timing: Timing = Timing::Sampled, "APEX_TIMING";
     /// Share of a program's time that sampling may take, in per cent.
@@ -79,6 +81,32 @@ knobs! {
     sessions_kept: u64 = 50, "APEX_SESSIONS_KEPT";
     /// Bytes that all kept sessions may take together; the oldest goes first.
     sessions_bytes: u64 = 4 << 30, "APEX_SESSIONS_BYTES";
+    /// What the software GPU says it is: h200, a100, rtx4090, l4, t4, b200 or rtx5090.
+    softgpu_device: String = "h200".into(), "APEX_SOFTGPU_DEVICE";
+    /// How many devices the software GPU has, 64 at most; 0 is a machine without any.
+    softgpu_devices: u64 = 1, "APEX_SOFTGPU_DEVICES";
+    /// Bytes of memory each software device has; 0 is as much as the machine has free, at most what the device would have.
+    softgpu_memory: u64 = 0, "APEX_SOFTGPU_MEMORY";
+    /// Threads that execute kernels on the software GPU; 0 is one per processor.
+    softgpu_workers: u64 = 0, "APEX_SOFTGPU_WORKERS";
+    /// 1 checks every access of kernels on the software GPU: bounds, races, uninitialised reads, divergent barriers.
+    softgpu_checked: bool = false, "APEX_SOFTGPU_CHECKED";
+    /// 0 runs kernels on the software GPU in the reference tier only.
+    softgpu_jit: bool = true, "APEX_SOFTGPU_JIT";
+    /// What event times on the software GPU tell: wall (the machine's clock) or virtual (a model's, the same in every run).
+    softgpu_clock: Clock = Clock::Wall, "APEX_SOFTGPU_CLOCK";
+    /// 1 lets the software GPU name every kernel that fails, and why, on stderr.
+    softgpu_verbose: bool = false, "APEX_SOFTGPU_VERBOSE";
+}
+
+/// What event times on the software GPU tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// The machine's clock.
+    #[default]
+    Wall,
+    /// A model of instructions and bytes.
+    Virtual,
 }
 
 /// How GPU times are taken.
@@ -91,6 +119,18 @@ pub enum Timing {
     Sampled,
     /// Every kernel, from CUPTI's activity records.
     Full,
+}
+
+/// Which device a program is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// The GPU if there is one, else the software GPU.
+    #[default]
+    Auto,
+    /// The software GPU.
+    Soft,
+    /// The GPU, or none.
+    Gpu,
 }
 
 /// One row of the table.
@@ -173,6 +213,31 @@ impl Value for Option<String> {
     }
 }
 
+impl Value for String {
+    fn parse(text: &str) -> Result<String, &'static str> {
+        if text.is_empty() { Err("a name") } else { Ok(text.to_owned()) }
+    }
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Value for Clock {
+    fn parse(text: &str) -> Result<Clock, &'static str> {
+        match text {
+            "wall" => Ok(Clock::Wall),
+            "virtual" => Ok(Clock::Virtual),
+            _ => Err("wall or virtual"),
+        }
+    }
+    fn show(&self) -> String {
+        match self {
+            Clock::Wall => "wall".into(),
+            Clock::Virtual => "virtual".into(),
+        }
+    }
+}
+
 impl Timing {
     /// The word for it on the command line and in the environment.
     #[must_use]
@@ -191,6 +256,30 @@ impl Value for Timing {
             .into_iter()
             .find(|timing| timing.word() == text)
             .ok_or("off, sampled or full")
+    }
+    fn show(&self) -> String {
+        self.word().into()
+    }
+}
+
+impl DeviceChoice {
+    /// The word for it on the command line and in the environment.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            DeviceChoice::Auto => "auto",
+            DeviceChoice::Soft => "soft",
+            DeviceChoice::Gpu => "gpu",
+        }
+    }
+}
+
+impl Value for DeviceChoice {
+    fn parse(text: &str) -> Result<DeviceChoice, &'static str> {
+        [DeviceChoice::Auto, DeviceChoice::Soft, DeviceChoice::Gpu]
+            .into_iter()
+            .find(|choice| choice.word() == text)
+            .ok_or("auto, soft or gpu")
     }
     fn show(&self) -> String {
         self.word().into()

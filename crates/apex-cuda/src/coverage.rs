@@ -4,6 +4,7 @@
 //! is made here so that it cannot differ from what the shim does.
 
 use core::fmt::Write;
+use std::collections::BTreeSet;
 
 use crate::driver::{Function, Kind};
 
@@ -11,15 +12,20 @@ use crate::driver::{Function, Kind};
 pub fn coverage_page() -> String {
     let mut page = String::from(HEAD);
     counts(&mut page);
-    page.push_str("\n## Functions\n\n| function | kind | since | apex |\n|---|---|---:|---|\n");
+    page.push_str(
+        "\n## Functions\n\n| function | kind | since | apex | software GPU |\n\
+         |---|---|---:|---|---|\n",
+    );
+    let answered = answered();
     for &function in Function::ALL {
         let _ = writeln!(
             page,
-            "| `{}` | {} | {} | {} |",
+            "| `{}` | {} | {} | {} | {} |",
             function.name(),
             function.kind().name(),
             version(function.since()),
-            treatment(function)
+            treatment(function),
+            if answered.contains(function.name()) { "yes" } else { "" },
         );
     }
     page
@@ -33,24 +39,37 @@ Made from the table in `crates/apex-cuda/src/table.rs`; do not edit.
 Every function below is exported by the shim. *passed on*: the call goes to the
 real driver untouched and unseen. *hooked*: it is seen, by the named module, and
 then goes to the driver. *since* is the CUDA version whose ABI the symbol has.
+*software GPU*: whether apex's own driver answers the function where there is no
+GPU; the others answer `CUDA_ERROR_NOT_SUPPORTED` there.
 
 ";
 
+/// The functions that the software GPU answers. A test there holds the list to what
+/// its driver really has.
+fn answered() -> BTreeSet<&'static str> {
+    include_str!("../softgpu_functions.txt").lines().collect()
+}
+
 fn counts(page: &mut String) {
-    page.push_str("| kind | what | functions | hooked |\n|---|---|---:|---:|\n");
+    let answered = answered();
+    page.push_str(
+        "| kind | what | functions | hooked | software GPU |\n|---|---|---:|---:|---:|\n",
+    );
     for &kind in Kind::ALL {
         let of_kind = || Function::ALL.iter().filter(move |function| function.kind() == kind);
         let hooked = of_kind().filter(|function| function.hooked().is_some()).count();
+        let soft = of_kind().filter(|function| answered.contains(function.name())).count();
         let _ = writeln!(
             page,
-            "| {} | {} | {} | {hooked} |",
+            "| {} | {} | {} | {hooked} | {soft} |",
             kind.name(),
             kind.about(),
             of_kind().count()
         );
     }
     let hooked = Function::ALL.iter().filter(|function| function.hooked().is_some()).count();
-    let _ = writeln!(page, "| **all** | | **{}** | **{hooked}** |", Function::COUNT);
+    let soft = answered.len();
+    let _ = writeln!(page, "| **all** | | **{}** | **{hooked}** | **{soft}** |", Function::COUNT);
 }
 
 fn treatment(function: Function) -> String {

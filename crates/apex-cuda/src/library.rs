@@ -3,8 +3,12 @@
 //! Never by name: where apex runs, the name `libcuda.so.1` is apex itself. A
 //! library that was opened is never closed, because the driver has threads and exit
 //! handlers of its own and the addresses handed out must stay good.
+//!
+//! A libcuda exports its functions by name. The software GPU exports one function
+//! that finds them all, so that no program meets its names by accident; whoever asks
+//! here for a symbol need not know which of the two it is.
 
-use core::ffi::{CStr, c_void};
+use core::ffi::{CStr, c_char, c_void};
 use core::fmt;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +18,15 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Library {
     handle: *mut c_void,
+    /// Finds functions that are not exported by name, where the library has it.
+    finder: Option<Finder>,
 }
+
+/// Gives the address of a driver function, or null.
+type Finder = unsafe extern "C" fn(name: *const c_char) -> *const c_void;
+
+/// The one function that the software GPU exports.
+const SOFTGPU_FINDER: &CStr = c"apex_softgpu_function";
 
 // SAFETY: the handle is only ever given to `dlsym`, which any thread may call.
 unsafe impl Send for Library {}
@@ -88,7 +100,17 @@ impl Library {
         if handle.is_null() {
             return Err(LibraryError::Refused { path: path.to_owned(), reason: loader_error() });
         }
-        Ok(Library { handle })
+        // SAFETY: the handle is open for good; a function of that name has this signature.
+        let finder = unsafe {
+            let address = libc::dlsym(handle, SOFTGPU_FINDER.as_ptr());
+            (!address.is_null()).then(|| core::mem::transmute::<*mut c_void, Finder>(address))
+        };
+        Ok(Library { handle, finder })
+    }
+
+    /// Whether it is the software GPU.
+    pub fn is_software_gpu(&self) -> bool {
+        self.finder.is_some()
     }
 
     /// The loader's handle, for the loader alone.
@@ -96,8 +118,15 @@ impl Library {
         self.handle
     }
 
-    /// The address of an exported symbol, if the library has it.
+    /// The address of an exported symbol or of a driver function, if the library has it.
     pub fn symbol(&self, name: &CStr) -> Option<*const c_void> {
+        if let Some(finder) = self.finder {
+            // SAFETY: `name` ends with a NUL.
+            let address = unsafe { finder(name.as_ptr()) };
+            if !address.is_null() {
+                return Some(address);
+            }
+        }
         // SAFETY: the handle is open for good and `name` ends with a NUL.
         let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
         (!address.is_null()).then_some(address.cast_const())

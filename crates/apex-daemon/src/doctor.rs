@@ -46,6 +46,8 @@ pub struct Machine<'a> {
     pub driver: Option<PathBuf>,
     /// The shim.
     pub shim: Option<PathBuf>,
+    /// The software GPU.
+    pub softgpu: Option<PathBuf>,
     /// Where sessions are kept.
     pub sessions: &'a Path,
 }
@@ -53,11 +55,13 @@ pub struct Machine<'a> {
 /// All checks in the order in which to read them.
 #[must_use]
 pub fn examine(machine: &Machine<'_>) -> Vec<Check> {
-    vec![
-        shim(machine),
-        driver_library(machine),
-        kernel_module(machine),
-        device_nodes(machine),
+    let gpu = [driver_library(machine), kernel_module(machine), device_nodes(machine)];
+    let usable = gpu.iter().all(|check| check.verdict != Verdict::Fail);
+    let gpu = gpu.map(|check| if machine.softgpu.is_some() { check.not_needed() } else { check });
+    let mut checks = vec![shim(machine), device(machine, usable)];
+    checks.extend(gpu);
+    checks.extend([
+        softgpu(machine),
         container(machine),
         shared_memory(machine),
         state_directory(machine),
@@ -67,7 +71,8 @@ pub fn examine(machine: &Machine<'_>) -> Vec<Check> {
         cupti(machine),
         counters(machine),
         reach(),
-    ]
+    ]);
+    checks
 }
 
 fn check(name: &'static str, verdict: Verdict, found: impl Into<String>) -> Check {
@@ -75,9 +80,55 @@ fn check(name: &'static str, verdict: Verdict, found: impl Into<String>) -> Chec
 }
 
 impl Check {
+    /// A failure that keeps nobody from working.
+    fn not_needed(mut self) -> Check {
+        if self.verdict == Verdict::Fail {
+            self.verdict = Verdict::Warn;
+        }
+        self
+    }
+
     fn remedy(mut self, remedy: impl Into<String>) -> Check {
         self.remedy = Some(remedy.into());
         self
+    }
+}
+
+/// What `apex run` gives a program here.
+fn device(machine: &Machine<'_>, gpu: bool) -> Check {
+    match (gpu, &machine.softgpu) {
+        (true, _) => check(
+            "device",
+            Verdict::Ok,
+            "programs run on the GPU (--device soft: on the software GPU)",
+        ),
+        (false, Some(_)) => check(
+            "device",
+            Verdict::Ok,
+            "no usable GPU, as the next lines say: programs run on the software GPU",
+        ),
+        (false, None) => {
+            check("device", Verdict::Fail, "neither a usable GPU nor the software GPU")
+                .remedy("mend what the next lines name, or build the software GPU")
+        }
+    }
+}
+
+fn softgpu(machine: &Machine<'_>) -> Check {
+    match &machine.softgpu {
+        Some(path) => check(
+            "software GPU",
+            Verdict::Ok,
+            format!("{}; for the driver API and shared cudart", path.display()),
+        ),
+        None => check(
+            "software GPU",
+            Verdict::Warn,
+            format!("{} is not beside apex", find::SOFTGPU),
+        )
+        .remedy(
+            "build it with `cargo build --release -p apex-softgpu`, or install it in ../lib/apex",
+        ),
     }
 }
 
@@ -288,7 +339,14 @@ mod tests {
         let lookup = |name: &str| {
             environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         };
-        examine(&Machine { root, lookup: &lookup, driver: None, shim: None, sessions: root })
+        examine(&Machine {
+            root,
+            lookup: &lookup,
+            driver: None,
+            shim: None,
+            softgpu: None,
+            sessions: root,
+        })
     }
 
     fn verdict(checks: &[Check], name: &str) -> (Verdict, String) {
@@ -303,9 +361,25 @@ mod tests {
         for check in checks.iter().filter(|check| check.verdict != Verdict::Ok) {
             assert!(check.remedy.is_some(), "{} has no remedy", check.name);
         }
-        for name in ["shim", "driver library", "kernel module", "device nodes"] {
+        for name in ["shim", "device", "driver library", "kernel module", "device nodes"] {
             assert_eq!(verdict(&checks, name).0, Verdict::Fail, "{name}");
         }
+    }
+
+    #[test]
+    fn without_a_gpu_the_software_gpu_is_enough() {
+        let root = tempfile::tempdir().unwrap();
+        let checks = examine(&Machine {
+            root: root.path(),
+            lookup: &|_| None,
+            driver: None,
+            shim: Some("/x/libapex_shim.so".into()),
+            softgpu: Some("/x/libapex_softgpu.so".into()),
+            sessions: root.path(),
+        });
+        assert!(checks.iter().all(|check| check.verdict != Verdict::Fail), "{checks:?}");
+        assert!(verdict(&checks, "device").1.contains("software GPU"));
+        assert_eq!(verdict(&checks, "device nodes").0, Verdict::Warn);
     }
 
     #[test]

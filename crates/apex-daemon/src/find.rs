@@ -13,6 +13,23 @@ use std::process::{Command, Stdio};
 pub const DRIVER: &str = "libcuda.so.1";
 /// File name of the shim.
 pub const SHIM: &str = "libapex_shim.so";
+/// File name of the software GPU.
+pub const SOFTGPU: &str = "libapex_softgpu.so";
+/// Our runtime libraries: the name a program asks for, and the file.
+pub const RUNTIMES: [(&str, &str); 2] =
+    [("libcudart.so.12", "cudart/libcudart.so.12"), ("libcudart.so.13", "cudart/libcudart.so.13")];
+
+/// Whether a GPU has left device nodes below this root: NVIDIA's, or those of WSL and of a Tegra.
+#[must_use]
+pub fn gpu_nodes(root: &Path) -> bool {
+    let device = root.join("dev");
+    let numbered = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name["nvidia".len()..].parse::<u32>().is_ok()
+    };
+    children(&device, "nvidia").iter().any(numbered)
+        || ["dxg", "nvhost-gpu", "nvgpu"].iter().any(|name| device.join(name).exists())
+}
 
 /// Asks the loader for the driver. `helper` is the apex executable and its hidden argument, which prints
 /// [`mapped_driver`].
@@ -116,6 +133,16 @@ fn version(path: &Path) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gpu_is_known_by_its_device_nodes() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("dev")).unwrap();
+        fs::write(root.path().join("dev/nvidiactl"), "").unwrap();
+        assert!(!gpu_nodes(root.path()));
+        fs::write(root.path().join("dev/nvidia3"), "").unwrap();
+        assert!(gpu_nodes(root.path()));
+    }
 
     #[test]
     fn the_driver_is_found_in_a_memory_map() {

@@ -93,10 +93,10 @@ impl Known {
         }
     }
 
-    /// Whether any process ran on a driver that does not run kernels.
+    /// Whether any process ran on the software GPU.
     #[must_use]
-    pub fn standin(&self) -> bool {
-        self.described().any(|process| process.standin)
+    pub fn soft(&self) -> bool {
+        self.described().any(|process| process.soft)
     }
 
     /// The driver's version as people write it: 13.0 for 13000.

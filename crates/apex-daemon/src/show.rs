@@ -57,13 +57,6 @@ fn no_calls(summary: &Summary) -> String {
 }
 
 fn answer(summary: &Summary) -> String {
-    if summary.standin {
-        return format!(
-            "apex: the driver was a stand-in, no kernel ran; {} calls in {} are counted all the same",
-            count(summary.calls),
-            nanos(summary.wall_ns as f64)
-        );
-    }
     let busy = match &summary.gpu_busy {
         Some(busy) => busy_words(busy, summary.gpu_phase_ns),
         None => format!("GPU busy not measured over {}", nanos(summary.gpu_phase_ns as f64)),
@@ -74,7 +67,8 @@ fn answer(summary: &Summary) -> String {
         }
         None => "launch-bound not measured".into(),
     };
-    format!("apex: {busy}; {bound}")
+    let soft = if summary.soft { " (the software GPU: times are this CPU's)" } else { "" };
+    format!("apex: {busy}; {bound}{soft}")
 }
 
 fn busy_words(busy: &Busy, phase_ns: u64) -> String {
@@ -92,8 +86,7 @@ fn busy_words(busy: &Busy, phase_ns: u64) -> String {
 }
 
 fn executed(summary: &Summary) -> String {
-    let became = if summary.standin { "launched, none ran" } else { "executed" };
-    let mut line = format!("  {} kernels {became}", count(summary.kernels_executed));
+    let mut line = format!("  {} kernels executed", count(summary.kernels_executed));
     if summary.graph_launches > 0 {
         let _ = write!(
             line,
@@ -130,8 +123,8 @@ fn kernel_lines(summary: &Summary, layout: Layout) -> Vec<String> {
     let room = layout.width.saturating_sub(columns.chars().count()).max(24);
     let row = |kernel: &KernelSummary| {
         let (share, mean) = match &kernel.gpu {
-            Some(gpu) if !summary.standin => (percent(gpu.share), nanos(gpu.mean_ns)),
-            _ => ("-".into(), "-".into()),
+            Some(gpu) => (percent(gpu.share), nanos(gpu.mean_ns)),
+            None => ("-".into(), "-".into()),
         };
         format!(
             "  {share:>6} {:>11} {mean:>9}  {:<30}  {}",

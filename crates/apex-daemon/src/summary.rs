@@ -24,8 +24,8 @@ pub struct Summary {
     pub wall_ns: u64,
     /// How it ended; null while it runs.
     pub exit: Option<Exit>,
-    /// A driver was used that does not run kernels.
-    pub standin: bool,
+    /// A process ran on the software GPU: times are the CPU's.
+    pub soft: bool,
     /// The driver's CUDA version, such as 13.0.
     pub driver: Option<String>,
     /// The devices that were used.

@@ -218,7 +218,7 @@ fn describe_process() -> facts::Process {
         driver_path: loaded
             .map(|loaded| loaded.path.to_string_lossy().into_owned())
             .unwrap_or_default(),
-        standin: loaded.is_some_and(|loaded| loaded.has(c"apex_standin_launches")),
+        soft: loaded.is_some_and(|loaded| loaded.has(c"apex_softgpu_function")),
         started: time::wall_nanos() / 1_000_000_000,
     }
 }

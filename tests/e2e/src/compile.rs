@@ -1,19 +1,25 @@
 //! Compiles the foreign programs, once for each content of their sources.
 //!
-//! Tests run as many processes at once, so a result is made under another name and renamed: whoever
-//! comes second finds it whole.
+//! Tests run at once, as many processes or threads, so a result is made under another name and renamed:
+//! whoever comes second finds it whole.
 
 use crate::tools::{scratch, sources, tools};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const FLAGS: [&str; 8] =
     ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-rdynamic"];
 
 /// A program that needs `libcuda.so.1` from its start.
 pub fn linked(name: &str) -> PathBuf {
-    compile(name, &[], Some(&tools().standin))
+    compile(name, &[], Some(&tools().libcuda))
+}
+
+/// A program of `runtime/` that needs `libcudart.so.13` from its start.
+pub fn with_runtime(name: &str) -> PathBuf {
+    compile(&format!("runtime/{name}"), &["-DCUDART=13"], Some(&tools().cudart))
 }
 
 /// A program that is linked with nothing and looks for the driver itself.
@@ -33,17 +39,21 @@ pub fn library(name: &str, directory: &Path, file: &str, options: &[&str]) -> Pa
 fn compile(name: &str, options: &[&str], driver: Option<&Path>) -> PathBuf {
     let source = sources().join(format!("{name}.c"));
     let mut hash = DefaultHasher::new();
-    for file in [&source, &sources().join("program.h"), &sources().join("cuda_driver.h")] {
-        let text = std::fs::read(file)
+    for header in ["program.h", "cuda_driver.h", "runtime/runtime.h"] {
+        let file = sources().join(header);
+        let text = std::fs::read(&file)
             .unwrap_or_else(|error| panic!("{} is not read: {error}", file.display()));
         text.hash(&mut hash);
     }
-    (FLAGS, options, driver.is_some()).hash(&mut hash);
-    let made = scratch().join(format!("{name}-{:016x}", hash.finish()));
+    let text = std::fs::read(&source).expect("a program's source can be read");
+    (text, FLAGS, options, driver).hash(&mut hash);
+    let made = scratch().join(format!("{}-{:016x}", name.replace('/', "-"), hash.finish()));
     if made.exists() {
         return made;
     }
-    let part = made.with_extension(std::process::id().to_string());
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let nth = COUNT.fetch_add(1, Ordering::Relaxed);
+    let part = made.with_extension(format!("{}-{nth}", std::process::id()));
     let mut gcc = Command::new("gcc");
     gcc.args(FLAGS).arg(&source).arg("-o").arg(&part).args(options);
     if let Some(driver) = driver {

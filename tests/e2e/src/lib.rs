@@ -1,4 +1,4 @@
-//! Runs the foreign programs of `tests/programs` with and without apex, on the stand-in driver.
+//! Runs the foreign programs of `tests/programs` with and without apex, on the software GPU.
 //!
 //! A test makes a [`Place`] of its own, in which nothing of another test or of the user's own
 //! sessions is seen: driver, state directory and rings lie in it, and go with it. Programs are C,
@@ -6,7 +6,8 @@
 //! `apex run`: output, exit code and signal must be the same, and what the program says it did must
 //! be what was recorded ([`Watched::check_expected`]).
 //!
-//! Nothing here needs a GPU. What needs to be root (a full disk, a read-only one) says so and is
+//! Nothing here needs a GPU, and none is used where there is one: every place has a `libcuda.so.1` of
+//! its own, and `APEX_DEVICE` says to take it. What needs to be root (a full disk, a read-only one) says so and is
 //! left out elsewhere.
 
 #![forbid(unsafe_code)]
@@ -17,7 +18,7 @@ mod expected;
 mod place;
 mod tools;
 
-pub use compile::{alone, library, linked};
+pub use compile::{alone, library, linked, with_runtime};
 pub use ended::{Ended, Line, Watched};
 pub use place::{Place, Running, until};
 pub use tools::{Tools, tools};

@@ -36,8 +36,13 @@ pub struct Running {
 }
 
 impl Place {
-    /// A place with the stand-in as its driver.
+    /// A place with the software GPU as its driver.
     pub fn new() -> Place {
+        Place::with_driver(&tools().libcuda)
+    }
+
+    /// A place with another driver.
+    pub fn with_driver(library: &Path) -> Place {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("run-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let root = scratch().join(&name);
@@ -52,8 +57,8 @@ impl Place {
         }
         let driver = root.join("driver/libcuda.so.1");
         // Not a link by name: the loader shows where such a link leads.
-        if fs::hard_link(&tools().standin, &driver).is_err() {
-            fs::copy(&tools().standin, &driver).expect("the stand-in can be copied");
+        if fs::hard_link(library, &driver).is_err() {
+            fs::copy(library, &driver).expect("the driver can be copied");
         }
         std::os::unix::fs::symlink("libcuda.so.1", root.join("driver/libcuda.so"))
             .expect("a link can be made");
@@ -62,6 +67,7 @@ impl Place {
             (place.root.join("driver"), place.state(), place.rings.clone());
         place
             .with("LD_LIBRARY_PATH", driver)
+            .with("APEX_DEVICE", "gpu")
             .with("APEX_STATE", state)
             .with("XDG_RUNTIME_DIR", rings)
             .without("LD_PRELOAD")

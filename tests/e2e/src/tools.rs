@@ -1,4 +1,4 @@
-//! Finds what is under test: apex, its shim, the stand-in driver, all built before.
+//! Finds what is under test: apex, its shim, the software GPU as a driver, all built before.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -10,7 +10,11 @@ pub struct Tools {
     pub apex: PathBuf,
     /// What stands where programs look for the driver.
     pub shim: PathBuf,
-    /// The driver without a GPU.
+    /// The software GPU as a libcuda.
+    pub libcuda: PathBuf,
+    /// The runtime library of CUDA 13 on the software GPU.
+    pub cudart: PathBuf,
+    /// A driver that does nothing, for what must not be mixed with a driver's own doings.
     pub standin: PathBuf,
 }
 
@@ -32,6 +36,8 @@ pub fn tools() -> &'static Tools {
         Tools {
             apex: file("apex"),
             shim: file("libapex_shim.so"),
+            libcuda: file("libapex_libcuda.so"),
+            cudart: file("cudart/libcudart.so.13"),
             standin: file("libapex_standin.so"),
         }
     })

@@ -99,11 +99,7 @@ fn a_full_disk_costs_only_the_record() {
         "{}",
         said[0]
     );
-    assert!(
-        ended.stderr.contains("kernels launched, none ran"),
-        "the report is made: {}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains(" kernels executed"), "the report is made: {}", ended.stderr);
 }
 
 #[test]
@@ -150,11 +146,7 @@ fn a_read_only_state_directory_costs_only_the_record() {
     assert_eq!(ended.stdout, plain.stdout);
     let said = ended.stderr.lines().find(|line| line.contains("Read-only")).unwrap_or_default();
     assert!(said.contains(state.to_str().unwrap()), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("9 kernels launched, none ran"),
-        "the report is made: {}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("9 kernels executed"), "the report is made: {}", ended.stderr);
 }
 
 /// A session with a file changed: whoever needs the file names it, and shows the rest or says why

@@ -1,12 +1,12 @@
 //! A recorded launch makes no system call, allocates nothing and waits for no lock: shown, not
-//! read.
+//! read. The driver under it is one that does nothing: what a driver does is its own affair.
 
-use apex_e2e::{Place, linked};
+use apex_e2e::{Place, linked, tools};
 
 const SIGSYS: i32 = 31;
 
 fn check(timing: &str) {
-    let place = Place::new();
+    let place = Place::with_driver(&tools().standin);
     let watched = place.watch_with(&["--timing", timing], &linked("quiet_path"), &[]);
     watched.ended.check_success();
     assert_eq!(watched.ended.number("allocations"), 0);
@@ -30,7 +30,7 @@ fn a_launch_with_sampling_is_quiet() {
 
 #[test]
 fn the_filter_kills_whoever_is_not() {
-    let place = Place::new();
+    let place = Place::with_driver(&tools().standin);
     let watched = place.watch_with(&["--timing", "off"], &linked("quiet_path"), &["prove"]);
     assert_eq!(watched.ended.signal, Some(SIGSYS));
     assert_eq!(watched.ended.stdout, "");

@@ -83,7 +83,7 @@ pub(crate) fn measure(threads: usize, quick: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(path: &Path) -> Result<Driver> {
+pub(super) fn open(path: &Path) -> Result<Driver> {
     // SAFETY: a library of ours.
     let library = unsafe { Library::open(path) }?;
     let mut missing = None;

@@ -52,7 +52,7 @@ impl Tally {
             started_unix_ns: frame.started_unix_ns,
             wall_ns: frame.wall_ns,
             exit: frame.exit,
-            standin: known.standin(),
+            soft: known.soft(),
             driver: known.driver_version(),
             devices: devices(known),
             processes: self.pids.len() as u64,
