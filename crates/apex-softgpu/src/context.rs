@@ -306,11 +306,12 @@ answers! {
     }
 
     fn cuCtxGetDevice(out: *mut CUdevice) {
-        put(out, current()?.device.ordinal)
+        // A program must be able to ask which device to reset.
+        put(out, current_even_failed()?.device.ordinal)
     }
 
     fn cuCtxGetDevice_v2(out: *mut CUdevice, handle: CUcontext) {
-        let context = if handle.is_null() { current()? } else { context(handle)? };
+        let context = if handle.is_null() { current_even_failed()? } else { context(handle)? };
         put(out, context.device.ordinal)
     }
 

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering
 use std::sync::{Arc, Mutex, OnceLock};
 
 use apex_cuda::types::*;
-use apex_engine::{Device as Engine, Fault};
+use apex_engine::{Device as Engine, Fault, Kind};
 
 use crate::border::Answer;
 use crate::device::Device;
@@ -214,6 +214,11 @@ fn result_of(fault: &Fault) -> CUresult {
         Fault::MisalignedAddress { .. } => CUDA_ERROR_MISALIGNED_ADDRESS,
         Fault::IllegalInstruction { .. } => CUDA_ERROR_ILLEGAL_INSTRUCTION,
         Fault::Assert(_) => CUDA_ERROR_ASSERT,
+        Fault::Checked(reports)
+            if reports.iter().any(|report| report.kind == Kind::OutOfBounds) =>
+        {
+            CUDA_ERROR_ILLEGAL_ADDRESS
+        }
         Fault::OutOfMemory => CUDA_ERROR_OUT_OF_MEMORY,
         Fault::Unsupported(_) => CUDA_ERROR_NOT_SUPPORTED,
         Fault::Cancelled => CUDA_SUCCESS,

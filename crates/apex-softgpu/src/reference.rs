@@ -94,7 +94,7 @@ impl State {
                 }
             }
         };
-        let texture = Box::new(self.sampling.over(resource)?);
+        let texture = Box::new(self.sampling.over(&resource)?);
         if word != 0 {
             point_at(word, &*texture)?;
         }

@@ -229,7 +229,7 @@ impl Sampling {
     }
 
     /// The texture that reads a resource so.
-    pub(crate) fn over(&self, resource: Resource) -> Result<Texture, CUresult> {
+    pub(crate) fn over(&self, resource: &Resource) -> Result<Texture, CUresult> {
         let modes = self.address_modes.map(address_mode);
         let [Some(x), Some(y), Some(z)] = modes else { return Err(CUDA_ERROR_INVALID_VALUE) };
         let normalized = self.flags & NORMALIZED_COORDINATES != 0;
@@ -301,7 +301,7 @@ answers! {
         if let Some(view) = &view {
             read = read.seen_through(view)?;
         }
-        let texture = Sampling::read(&sampling).over(read)?;
+        let texture = Sampling::read(&sampling).over(&read)?;
         put(out, 0)?;
         let object = Box::new(TextureObject { texture, resource, sampling, view });
         let handle = (&raw const object.texture).expose_provenance() as u64;

@@ -201,9 +201,11 @@ fn install() {
 
 extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     let innermost = INNERMOST.get();
-    if innermost.is_null() {
+    // SAFETY: the kernel gives valid structures.
+    let is_sent = unsafe { (*info).si_code } <= 0;
+    if innermost.is_null() || is_sent {
         // SAFETY: the kernel's own arguments, handed on.
-        unsafe { forward(signal, info, context) };
+        unsafe { forward(signal, info, context, is_sent) };
         return;
     }
     // SAFETY: the kernel gives valid structures; `innermost` lives on this thread's stack
@@ -233,17 +235,22 @@ fn registers(machine: &mut libc::mcontext_t) -> (&mut u64, &mut u64) {
     (&mut machine.pc, &mut machine.sp)
 }
 
-/// Does what would have happened without us.
-unsafe fn forward(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+/// Does what would have happened without us. A signal that was sent, by `kill` or `raise`, does not come
+/// again by itself as one that an instruction raised does.
+unsafe fn forward(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void, is_sent: bool) {
     let slot = usize::from(signal != libc::SIGSEGV);
     // SAFETY: written before the handler was installed, never after; the previous handler
     // gets the arguments its flags ask for.
     unsafe {
         if let Some(Previous(previous)) = PREVIOUS[slot].get() {
             match previous.sa_sigaction {
+                libc::SIG_IGN if is_sent => {}
                 libc::SIG_DFL | libc::SIG_IGN => {
                     // The instruction faults again, now with the default action.
                     libc::sigaction(signal, previous, std::ptr::null_mut());
+                    if is_sent {
+                        libc::raise(signal);
+                    }
                 }
                 address if previous.sa_flags & libc::SA_SIGINFO != 0 => {
                     let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) =
