@@ -17,6 +17,7 @@ mod print;
 mod program;
 mod promote;
 mod translate;
+mod width;
 mod words;
 
 pub(crate) use operands::{reads, writes};

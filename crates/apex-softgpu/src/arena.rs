@@ -1,9 +1,10 @@
 //! Addresses for device, managed and pinned memory, all from one reserved range.
 //!
 //! The range is reserved once and costs nothing; pages become usable when they are
-//! given out and go back to the system when they are freed. An allocation has pages
-//! of its own with a page between that cannot be touched, and ends as near to that
-//! page as its alignment allows, so that a kernel that runs over the end is caught.
+//! given out and go back to the system when they are freed. As on a GPU an allocation
+//! has whole pages of two megabytes, and behind them a page that cannot be touched: a
+//! kernel that runs far over the end is caught, and one that reads a little too much,
+//! which hardware lets pass, is let pass here too. Checked mode knows exact ends.
 //! Each such allocation costs the system two mappings, of which a process has some
 //! ten thousand; from [`GUARDED_AT_MOST`] on, small ones share chunks of slots of
 //! equal size instead. Nothing here knows what the memory is for.
@@ -109,18 +110,16 @@ impl State {
     }
 
     fn take_guarded(&mut self, bytes: u64) -> Option<u64> {
-        let used = bytes.checked_next_multiple_of(PAGE)?;
+        let used = bytes.checked_next_multiple_of(LARGE)?;
         let alignment = if bytes >= LARGE { LARGE } else { PAGE };
         let all = used.checked_add(PAGE)?;
         let start = self.take_addresses(all, alignment)?;
-        if !make_usable(start, used) {
+        if !make_usable(start, used, bytes >= LARGE) {
             self.free(start, all);
             return None;
         }
-        let slack = used - bytes.next_multiple_of(ALIGNMENT).min(used);
-        let address = if bytes >= LARGE { start } else { start + slack };
-        self.guarded.insert(address, (start, all));
-        Some(address)
+        self.guarded.insert(start, (start, all));
+        Some(start)
     }
 
     fn take_slot(&mut self, bytes: u64) -> Option<u64> {
@@ -131,7 +130,7 @@ impl State {
             None => {
                 let slots = (CHUNK_AT_LEAST / size).max(SLOTS_PER_CHUNK);
                 let start = self.take_addresses(slots * size + PAGE, PAGE)?;
-                if !make_usable(start, slots * size) {
+                if !make_usable(start, slots * size, false) {
                     self.free(start, slots * size + PAGE);
                     return None;
                 }
@@ -215,7 +214,8 @@ fn slot_bytes(class: usize) -> u64 {
     ALIGNMENT << class
 }
 
-fn make_usable(start: u64, bytes: u64) -> bool {
+/// Pages that can be touched; `large` asks for large ones, which small memory would waste.
+fn make_usable(start: u64, bytes: u64, large: bool) -> bool {
     let pointer = with_exposed_provenance_mut(start as usize);
     let allowed = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the addresses are the arena's own and free.
@@ -224,7 +224,7 @@ fn make_usable(start: u64, bytes: u64) -> bool {
         if mapped == libc::MAP_FAILED {
             return false;
         }
-        if bytes >= LARGE {
+        if large {
             libc::madvise(pointer, bytes as usize, libc::MADV_HUGEPAGE);
         }
     }
@@ -258,14 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_aligned_and_ends_at_its_guard() {
+    fn memory_is_aligned_and_has_whole_pages() {
         let arena = arena();
         for bytes in [1, 511, 512, 513, 4096, 5000, 1 << 20, (2 << 20) + 1] {
             let address = arena.take(bytes).unwrap();
             assert_eq!(address % ALIGNMENT, 0, "{bytes}");
             touch(address, bytes);
-            let end = (address + bytes).next_multiple_of(PAGE);
-            assert!(end - (address + bytes) < ALIGNMENT || bytes >= LARGE, "{bytes}");
+            touch(address, bytes.next_multiple_of(LARGE));
             arena.give_back(address);
         }
     }

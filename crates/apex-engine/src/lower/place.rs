@@ -10,9 +10,10 @@ use super::operands::{Place, change};
 use super::order::{meeting_points, order};
 use super::promote::promote;
 use super::translate::{Draft, Slot};
+use super::width::width;
 use super::{Lowered, Outcome, clean, refuse};
 use crate::code::{Address, Step};
-use crate::code::{Block, Callee, Code, Inst, Order, Reg, Space, Special, Src};
+use crate::code::{Block, Callee, Code, Inst, Reg, Src};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -249,38 +250,4 @@ fn settle_calls(code: &mut Code, functions: &[Ordered]) {
             }
         }
     }
-}
-
-/// 16 where no lane can tell how many run together, else 32.
-///
-/// Programs from before warps had barriers rely on lanes of a warp going together, with volatile
-/// shared memory between them.
-fn width(code: &Code) -> u32 {
-    let tells = |step: &Step| match &step.inst {
-        Inst::Shuffle { .. }
-        | Inst::Vote { .. }
-        | Inst::Match { .. }
-        | Inst::ActiveMask { .. }
-        | Inst::Redux { .. }
-        | Inst::Elect { .. }
-        | Inst::WarpBarrier { .. }
-        | Inst::Mma(_)
-        | Inst::WmmaMemory(_)
-        | Inst::MatrixMemory { .. }
-        | Inst::MatrixTranspose { .. } => true,
-        Inst::Special { which, .. } => matches!(
-            which,
-            Special::Laneid
-                | Special::Warpid
-                | Special::Nwarpid
-                | Special::LanemaskEq
-                | Special::LanemaskLe
-                | Special::LanemaskLt
-                | Special::LanemaskGe
-                | Special::LanemaskGt
-        ),
-        Inst::Load { space: Space::Shared | Space::Generic, order, .. } => *order != Order::Weak,
-        _ => false,
-    };
-    if code.steps.iter().any(tells) { 32 } else { 16 }
 }
