@@ -87,6 +87,34 @@ fn shared_memory_ends_where_it_ends() {
     assert!(matches!(grid.fault(), Some(Fault::IllegalAddress { .. })), "{:?}", grid.fault());
 }
 
+/// Offsets in shared memory wrap at 32 bits: a base below zero is brought back by the constant.
+#[test]
+fn a_base_below_shared_memory_is_no_fault() {
+    let mut out = vec![0_u32; 32];
+    let grid = grid(
+        ".shared .align 4 .b8 tile[128];\n.reg .b64 %a<3>;\n.reg .b32 %r<6>;\n\
+         ld.param.u64 %a1, [out];\n\
+         ld.param.u32 %r1, [number];\n\
+         mov.u32 %r2, %tid.x;\n\
+         mov.u32 %r5, tile;\n\
+         mad.lo.s32 %r3, %r2, 4, %r5;\n\
+         sub.s32 %r4, %r3, %r1;\n\
+         st.shared.u32 [%r4+64], %r2;\n\
+         bar.sync 0;\n\
+         ld.shared.u32 %r5, [%r4+64];\n\
+         mul.wide.u32 %a2, %r2, 4;\n\
+         add.s64 %a2, %a1, %a2;\n\
+         st.global.u32 [%a2], %r5;\n\
+         ret;",
+        [32, 1, 1],
+        out.as_mut_ptr() as u64,
+        64,
+    );
+    grid.work();
+    assert!(grid.fault().is_none(), "{:?}", grid.fault());
+    assert!(std::hint::black_box(&out).iter().copied().eq(0..32));
+}
+
 /// Loops without end, by all lanes and by some.
 #[test]
 fn loops_can_be_cancelled() {

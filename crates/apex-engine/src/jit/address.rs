@@ -161,14 +161,14 @@ impl Emit<'_, '_> {
     pub(super) fn bounded(&mut self, start: Value, low: i64, high: i64) -> Value {
         let size = self.shared_bytes();
         let size = self.build.ins().uextend(I64, size);
-        let end = self.build.ins().iadd_imm_s(start, high);
-        let mut outside = self.build.ins().icmp(IntCC::SignedGreaterThan, end, size);
-        if low < 0 {
-            let first = self.build.ins().iadd_imm_s(start, low);
-            let below = self.build.ins().icmp_imm_s(IntCC::SignedLessThan, first, 0);
-            outside = self.build.ins().bor(outside, below);
-        }
-        let pointer = self.build.ins().iadd(self.shared, start);
+        // Offsets are 32 bits and wrap: a base below zero may have a constant that brings it back.
+        let first = self.build.ins().ireduce(I32, start);
+        let first = self.build.ins().iadd_imm_s(first, low);
+        let first = self.build.ins().uextend(I64, first);
+        let end = self.build.ins().iadd_imm_s(first, high - low);
+        let outside = self.build.ins().icmp(IntCC::UnsignedGreaterThan, end, size);
+        let pointer = self.build.ins().iadd(self.shared, first);
+        let pointer = self.build.ins().iadd_imm_s(pointer, -low);
         let nowhere = self.build.ins().iconst(I64, 0);
         self.build.ins().select(outside, nowhere, pointer)
     }
