@@ -50,6 +50,7 @@ unsafe fn begin(
         spoilt: AtomicBool::new(false),
         over: AtomicBool::new(false),
         streams: Mutex::new(vec![stream.handle()]),
+        left: Mutex::default(),
     });
     context.captures.enter(&session);
     session.note_blocking(stream);
@@ -75,8 +76,9 @@ unsafe fn is_joined(session: &Session, end: &Branch) -> bool {
             next.extend_from_slice(&lock(&node.dependencies));
         }
     }
+    let left = lock(&session.left).iter().all(|node| reached.contains(node));
     let streams = lock(&session.streams).clone();
-    streams.iter().filter(|&&handle| handle != session.origin).all(|&handle| {
+    left && streams.iter().filter(|&&handle| handle != session.origin).all(|&handle| {
         // SAFETY: a destroyed stream is refused.
         let branch = unsafe { live::<Stream, _>(handle) }.ok().and_then(place);
         branch.is_none_or(|branch| branch.dependencies.iter().all(|node| reached.contains(node)))
@@ -266,7 +268,9 @@ mod tests {
     use crate::graph::{cuGraphDestroy, cuGraphGetNodes};
     use crate::session::{GLOBAL, RELAXED, append};
     use crate::set::cuMemsetD8Async;
-    use crate::stream::{cuStreamCreate, cuStreamIsCapturing, cuStreamQuery, cuStreamWaitEvent};
+    use crate::stream::{
+        cuStreamCreate, cuStreamDestroy_v2, cuStreamIsCapturing, cuStreamQuery, cuStreamWaitEvent,
+    };
     use crate::work::Work;
 
     fn stream() -> CUstream {
@@ -330,6 +334,34 @@ mod tests {
                     assert_eq!(cuStreamEndCapture(origin, &raw mut graph), expected);
                     assert_eq!(graph.is_null(), !joined);
                     assert_eq!(cuEventQuery(fork), CUDA_ERROR_INVALID_VALUE);
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_stream_destroyed_in_a_capture_must_have_been_joined() {
+        with_context(|| {
+            let origin = stream();
+            let (mut event, mut graph) = (null_mut(), null_mut());
+            // SAFETY: plain calls of the driver's own kind.
+            unsafe {
+                assert_eq!(cuEventCreate(&raw mut event, 2), CUDA_SUCCESS);
+                for joined in [false, true] {
+                    let other = stream();
+                    assert_eq!(cuStreamBeginCapture_v2(origin, 0), CUDA_SUCCESS);
+                    assert_eq!(cuEventRecord(event, origin), CUDA_SUCCESS);
+                    assert_eq!(cuStreamWaitEvent(other, event, 0), CUDA_SUCCESS);
+                    append(resolve(other).unwrap(), Work::Empty).unwrap();
+                    if joined {
+                        assert_eq!(cuEventRecord(event, other), CUDA_SUCCESS);
+                        assert_eq!(cuStreamWaitEvent(origin, event, 0), CUDA_SUCCESS);
+                    }
+                    assert_eq!(cuStreamDestroy_v2(other), CUDA_SUCCESS);
+                    let expected =
+                        if joined { CUDA_SUCCESS } else { CUDA_ERROR_STREAM_CAPTURE_UNJOINED };
+                    assert_eq!(cuStreamEndCapture(origin, &raw mut graph), expected);
+                    assert_eq!(graph.is_null(), !joined);
                 }
             }
         });

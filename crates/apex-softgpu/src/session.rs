@@ -39,6 +39,8 @@ pub(crate) struct Session {
     pub(crate) over: AtomicBool,
     /// The streams that take part.
     pub(crate) streams: Mutex<Vec<CUstream>>,
+    /// Where streams stood that took part and were destroyed: they too must lead to the origin.
+    pub(crate) left: Mutex<Vec<CUgraphNode>>,
 }
 
 // SAFETY: the handles inside are addresses that any thread may use.
@@ -118,6 +120,18 @@ pub(crate) fn invalidate(stream: &Stream) {
     if let Some(branch) = place(stream) {
         branch.session.invalidate();
     }
+}
+
+/// Takes a stream that is being destroyed out of its capture. A program may do so with a stream that it
+/// has joined back; the end of the origin spoils the capture.
+pub(crate) fn depart(stream: &Stream) {
+    let Some(Branch { session, dependencies }) = lock(&stream.branch).take() else { return };
+    if session.origin == stream.handle() {
+        session.invalidate();
+    } else {
+        lock(&session.left).extend(dependencies);
+    }
+    lock(&session.streams).retain(|&other| other != stream.handle());
 }
 
 impl Branch {

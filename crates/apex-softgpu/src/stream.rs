@@ -191,9 +191,7 @@ answers! {
 
     fn cuStreamDestroy_v2(stream: CUstream) {
         let stream: &Stream = live(stream)?;
-        if stream.capture_status() != 0 {
-            crate::session::invalidate(stream);
-        }
+        crate::session::depart(stream);
         // What is in the queue will still be done.
         if let Ok(context) = context(stream.context) {
             context.forget_stream(stream.handle());
