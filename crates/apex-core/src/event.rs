@@ -24,7 +24,8 @@ pub struct Head {
     pub call: CallId,
     /// The driver's answer (`CUresult`), untouched.
     pub result: u16,
-    /// Clock reading just before the driver was called.
+    /// Clock reading just before the driver was called; [`crate::pace::UNREAD`] for a launch that did not
+    /// read the clock.
     pub start: u64,
     /// Clock ticks spent in the driver; 0 for a launch whose end was not read.
     pub ticks: u64,

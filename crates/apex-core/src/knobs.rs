@@ -73,7 +73,7 @@ knobs! {
     cupti: Option<PathBuf> = None, "APEX_CUPTI";
     /// Events that one thread's ring holds; a power of two.
     ring_events: u64 = 16384, "APEX_RING_EVENTS";
-    /// Provokes a failure of apex itself, for its tests: panic-in-record.
+    /// For apex's own tests: panic-in-record makes a part of it fail, slow-clock has it spare the clock.
     fault: Option<String> = None, "APEX_FAULT";
     /// Directory of the kept sessions; by default apex/sessions in the user's state directory.
     state: Option<PathBuf> = None, "APEX_STATE";

@@ -7,6 +7,7 @@
 pub mod event;
 pub mod facts;
 pub mod knobs;
+pub mod pace;
 pub mod ring;
 pub mod time;
 

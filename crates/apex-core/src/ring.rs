@@ -100,40 +100,47 @@ pub fn ring_offset(index: usize, ring_events: u64) -> u64 {
 /// The writing end of one ring, owned by one thread.
 #[derive(Debug)]
 pub struct Writer<'a> {
-    words: &'a [AtomicU64],
+    header: &'a [AtomicU64; HEADER_WORDS],
+    /// A power of two of them, never none.
+    records: &'a [[AtomicU64; WORDS]],
     head: u64,
-    tail_seen: u64,
-    capacity: u64,
+    /// The head at which the reader's progress must be looked at.
+    limit: u64,
 }
 
 impl<'a> Writer<'a> {
     /// Goes on where the ring's last owner stopped. `words` is one whole ring: header and records.
     #[must_use]
     pub fn resume(words: &'a [AtomicU64]) -> Writer<'a> {
-        let capacity = (words.len() - HEADER_WORDS) / WORDS;
-        assert!(capacity.is_power_of_two(), "a ring holds a power of two of records");
-        let head = words[RingWord::Head as usize].load(Ordering::Relaxed);
-        Writer { words, head, tail_seen: 0, capacity: capacity as u64 }
+        let (header, records) = words.split_first_chunk().expect("a ring has a header");
+        let (records, []) = records.as_chunks() else { panic!("a ring holds whole records") };
+        assert!(records.len().is_power_of_two(), "a ring holds a power of two of records");
+        let head = header[RingWord::Head as usize].load(Ordering::Relaxed);
+        Writer { header, records, head, limit: head }
     }
 
     /// Writes one event, or counts it as lost if the collector is a whole ring behind.
     #[inline(always)]
     pub fn push(&mut self, event: &Event) {
-        if self.head.wrapping_sub(self.tail_seen) >= self.capacity && !self.has_room() {
-            self.add(RingWord::Lost, 1);
+        if self.head == self.limit && !self.has_room() {
+            self.lose();
             return;
         }
         let Record(packed) = event.pack(self.head);
-        // The masked slot lies inside the ring whatever `head` is: `capacity` is a power of two.
-        let slot = HEADER_WORDS + (self.head & (self.capacity - 1)) as usize * WORDS;
-        if let Some(target) = self.words.get(slot..slot + WORDS) {
+        // The masked place is inside the ring whatever `head` is.
+        if let Some(target) = self.records.get(self.place(self.head)) {
             for (word, value) in target.iter().zip(packed) {
                 word.store(value, Ordering::Relaxed);
             }
         }
         self.head = self.head.wrapping_add(1);
-        self.words[RingWord::Head as usize].store(self.head, Ordering::Release);
+        self.header[RingWord::Head as usize].store(self.head, Ordering::Release);
         self.fetch_ahead();
+    }
+
+    #[inline(always)]
+    fn place(&self, position: u64) -> usize {
+        position as usize & (self.records.len() - 1)
     }
 
     /// Brings the place of a coming event into the cache: the collector has read that line, and a
@@ -143,17 +150,16 @@ impl<'a> Writer<'a> {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         {
             const AHEAD: u64 = 4;
-            let slot = (self.head.wrapping_add(AHEAD) & (self.capacity - 1)) as usize;
-            if let Some(word) = self.words.get(HEADER_WORDS + slot * WORDS) {
-                // `prefetchw` and not the plain prefetch: the line must come back for writing.
-                // SAFETY: a hint about an address inside the ring; every x86-64 takes it or skips it.
-                unsafe {
-                    core::arch::asm!(
-                        "prefetchw [{place}]",
-                        place = in(reg) &raw const *word,
-                        options(nostack, preserves_flags, readonly),
-                    );
-                }
+            let record =
+                self.records.as_ptr().wrapping_add(self.place(self.head.wrapping_add(AHEAD)));
+            // `prefetchw` and not the plain prefetch: the line must come back for writing.
+            // SAFETY: a hint about an address inside the ring; every x86-64 takes it or skips it.
+            unsafe {
+                core::arch::asm!(
+                    "prefetchw [{record}]",
+                    record = in(reg) record,
+                    options(nostack, preserves_flags, readonly),
+                );
             }
         }
     }
@@ -168,7 +174,7 @@ impl<'a> Writer<'a> {
     /// Adds to one of the writer's own counters.
     #[inline]
     pub fn add(&self, word: RingWord, amount: u64) {
-        let cell = &self.words[word as usize];
+        let cell = &self.header[word as usize];
         let count = counter(cell.load(Ordering::Relaxed), word as usize).unwrap_or(0);
         cell.store(counted(count.wrapping_add(amount), word as usize), Ordering::Relaxed);
     }
@@ -180,13 +186,21 @@ impl<'a> Writer<'a> {
 
     /// Lets another thread have the ring.
     pub fn release(self) {
-        self.words[RingWord::State as usize].store(RELEASED, Ordering::Release);
+        self.header[RingWord::State as usize].store(RELEASED, Ordering::Release);
     }
 
     #[cold]
     fn has_room(&mut self) -> bool {
-        self.tail_seen = self.words[RingWord::Tail as usize].load(Ordering::Acquire);
-        self.head.wrapping_sub(self.tail_seen) < self.capacity
+        let tail = self.header[RingWord::Tail as usize].load(Ordering::Acquire);
+        let capacity = self.records.len() as u64;
+        let has_room = self.head.wrapping_sub(tail) < capacity;
+        self.limit = if has_room { tail.wrapping_add(capacity) } else { self.head };
+        has_room
+    }
+
+    #[cold]
+    fn lose(&self) {
+        self.add(RingWord::Lost, 1);
     }
 }
 

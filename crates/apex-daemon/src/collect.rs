@@ -8,6 +8,7 @@
 //! When a process has ended its rings are drained once more and removed, because they take memory; its
 //! facts file, which is small, stays until the session is finished.
 
+use crate::interpolate::Interpolator;
 use crate::known::{Known, KnownProcess};
 use crate::resolve::Resolver;
 use crate::row::Row;
@@ -47,6 +48,7 @@ struct Rings {
     path: PathBuf,
     reader: Reader<File>,
     facts: FactsTail,
+    interpolator: Interpolator,
     resolver: Resolver,
     monotonic: bool,
     gone: bool,
@@ -113,11 +115,21 @@ impl Collector {
         for place in 0..self.rings.len() {
             // Asked before the drain: whatever a dead process wrote is then found by this drain.
             let ended = check_liveness && has_ended(self.rings[place].reader.header().pid);
-            self.drain(place, &mut look, &mut sink);
             self.rings[place].gone |= ended;
+            self.drain(place, &mut look);
+            self.hand_on(place, &mut look, &mut sink);
         }
         self.retire();
         look
+    }
+
+    /// Hands on the rows that still wait for a time, because their threads may make no further call.
+    pub fn finish(&mut self, mut sink: impl FnMut(&Known, Row)) {
+        for place in 0..self.rings.len() {
+            self.batch.clear();
+            self.rings[place].interpolator.finish(&mut self.batch);
+            self.hand_on(place, &mut Look::default(), &mut sink);
+        }
     }
 
     /// What is known of the processes.
@@ -223,18 +235,21 @@ impl Collector {
             monotonic: reader.header().clock == Clock::Monotonic.code(),
             reader,
             facts: FactsTail::beside(path),
+            interpolator: Interpolator::default(),
             resolver: Resolver::of(number, pid),
             gone: false,
         });
     }
 
-    fn drain(&mut self, place: usize, look: &mut Look, sink: &mut impl FnMut(&Known, Row)) {
+    /// Reads what is new in the rings of one process into the batch.
+    fn drain(&mut self, place: usize, look: &mut Look) {
         let rings = &mut self.rings[place];
         let batch = &mut self.batch;
         batch.clear();
-        let resolver = &mut rings.resolver;
-        let drained =
-            rings.reader.drain(|ring, event| batch.push((resolver.owner(ring, &event), event)));
+        let (resolver, interpolator) = (&mut rings.resolver, &mut rings.interpolator);
+        let drained = rings.reader.drain(|ring, event| {
+            interpolator.take(ring, resolver.owner(ring, &event), event, batch);
+        });
         match drained {
             Ok(fullest) => look.fullest = look.fullest.max(fullest),
             Err(error) => {
@@ -242,12 +257,20 @@ impl Collector {
                 self.notes.push(format!("{} can no longer be read: {error}", rings.path.display()));
             }
         }
+        if rings.gone {
+            rings.interpolator.finish(batch);
+        }
         rings.facts.read(&mut self.known.processes[rings.number as usize]);
+    }
+
+    /// Makes rows of the batch.
+    fn hand_on(&mut self, place: usize, look: &mut Look, sink: &mut impl FnMut(&Known, Row)) {
         let nanoseconds =
             Scale::between(Anchor { ticks: 0, nanos: 0 }, Anchor { ticks: 1, nanos: 1 });
+        let rings = &mut self.rings[place];
         let scale = if rings.monotonic { &nanoseconds } else { &self.scale };
         let known = &self.known;
-        rings.resolver.resolve(batch, scale, self.origin.nanos, |row| {
+        rings.resolver.resolve(&mut self.batch, scale, self.origin.nanos, |row| {
             look.rows += 1;
             sink(known, row);
         });

@@ -14,6 +14,7 @@ pub mod doctor;
 mod error;
 pub mod export;
 pub mod find;
+mod interpolate;
 pub mod known;
 pub mod live;
 mod memory;

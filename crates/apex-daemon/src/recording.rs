@@ -167,6 +167,11 @@ impl Recording {
         // A program that runs on may write for ever.
         let deadline = Instant::now() + Duration::from_secs(1);
         while self.drain() > 0.0 && Instant::now() < deadline {}
+        let Recording { collector, tally, batch, .. } = &mut self;
+        collector.finish(|known, row| {
+            tally.add(known, &row);
+            batch.push(row);
+        });
         let wall_ns = if exit.is_some() { now_ns } else { self.tally.last_call_ns() };
         self.record.ended_unix_ns = Some(self.record.started_unix_ns.saturating_add(wall_ns));
         self.note_running();

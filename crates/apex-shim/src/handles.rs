@@ -31,14 +31,20 @@ impl Handles {
     /// The number of a handle.
     #[inline(always)]
     pub(crate) fn get(&self, handle: u64) -> Option<u32> {
-        let key = key(handle)?;
+        // A handle that the table cannot hold has bits up here that no entry has.
+        let key = handle.rotate_right(3);
         let entry = self.slots[home(key)].load(Ordering::Relaxed);
-        if entry >> NUMBER_BITS == key { Some(number(entry)) } else { self.search(key) }
+        if entry >> NUMBER_BITS == key && key != 0 {
+            Some(number(entry))
+        } else {
+            self.search(handle)
+        }
     }
 
     /// Looks beside the place where the handle should be.
     #[cold]
-    fn search(&self, key: u64) -> Option<u32> {
+    fn search(&self, handle: u64) -> Option<u32> {
+        let key = key(handle)?;
         for slot in self.neighbourhood(key) {
             let entry = slot.load(Ordering::Relaxed);
             if entry >> NUMBER_BITS == key {

@@ -8,11 +8,12 @@
 use crate::process::{self, guard};
 use crate::thread::Thread;
 use crate::{capture, contexts, thread};
-use apex_core::event::{CallId, Event, Head, What};
+use apex_core::event::{CallId, Event, Head, Launch, What};
+use apex_core::pace::UNREAD;
 use apex_core::ring::RingWord;
 use apex_core::time;
 use apex_cuda::Function;
-use apex_cuda::types::{CUresult, CUstream};
+use apex_cuda::types::{CUDA_SUCCESS, CUresult, CUstream};
 
 /// What a call did, as its hook describes it.
 #[derive(Clone, Copy)]
@@ -107,18 +108,48 @@ fn push(made: Made, note: Note) {
         stream: note.stream,
     };
     thread.writer.push(&Event { head, what: note.what });
+    match note.what {
+        What::Launch(_) => thread.foresee(),
+        _ => thread.interrupt(),
+    }
     own_cost(thread, made);
+}
+
+/// Records a launch that read no clock and did nothing else beside ([`Thread::easy`]). Nothing in here can
+/// panic, so there is no guard.
+#[inline(always)]
+pub(crate) fn easy_launch(thread: &mut Thread, function: Function, launch: Launch, stream: u64) {
+    let head = Head {
+        call: CallId(function as u16),
+        result: CUDA_SUCCESS as u16,
+        start: UNREAD,
+        ticks: 0,
+        device: thread.device,
+        context: thread.context_id,
+        stream,
+    };
+    thread.writer.push(&Event { head, what: What::Launch(launch) });
 }
 
 /// What recording itself took: now and then for the usual way, always for what is done once.
 #[inline(always)]
 fn own_cost(thread: &Thread, made: Made) {
-    if made.ended == made.started {
-        // The end was not read: another call is measured.
-    } else if process::told() != made.told {
-        thread.writer.add(RingWord::LookupTicks, time::ticks().wrapping_sub(made.ended));
-    } else if thread.writer.position().is_multiple_of(OWN_COST_EVERY) {
-        thread.writer.add(RingWord::OwnTicks, time::ticks().wrapping_sub(made.ended));
+    let once = process::told() != made.told;
+    // Where the end was not read, another call is measured.
+    if made.ended != made.started
+        && (once || thread.writer.position().is_multiple_of(OWN_COST_EVERY))
+    {
+        count_own_cost(thread, made.ended, once);
+    }
+}
+
+#[cold]
+fn count_own_cost(thread: &Thread, ended: u64, once: bool) {
+    let ticks = time::ticks().wrapping_sub(ended);
+    if once {
+        thread.writer.add(RingWord::LookupTicks, ticks);
+    } else {
+        thread.writer.add(RingWord::OwnTicks, ticks);
         thread.writer.add(RingWord::OwnCalls, 1);
     }
 }

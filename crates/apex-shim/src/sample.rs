@@ -23,7 +23,7 @@ use apex_policy::sampling::{Schedule, is_affordable};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// One thread's share of the sampling.
-#[repr(C)] // What every launch reads comes first.
+#[repr(C)] // What most launches read comes first.
 pub(crate) struct Sampler {
     enabled: bool,
     schedule: Schedule,
@@ -83,6 +83,14 @@ impl Sampler {
             process_began,
             contexts_seen: CONTEXTS_ENDED.load(Ordering::Relaxed),
         }
+    }
+}
+
+impl Sampler {
+    /// Up to `most` launches pass without a look; how many.
+    #[inline(always)]
+    pub(crate) fn look_away(&mut self, most: u32) -> u32 {
+        if self.enabled { self.schedule.look_away(most) } else { most }
     }
 }
 

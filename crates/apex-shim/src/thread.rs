@@ -1,4 +1,5 @@
-//! What each thread keeps: its ring, the context it last saw, its share of the sampling.
+//! What each thread keeps: its ring, the context it last saw, how it reads the clock, its share of the
+//! sampling.
 //!
 //! The thread's block is found through one word of static thread-local storage, read with two
 //! instructions; the general way would call a function of the loader on every recorded call. Word 0
@@ -7,6 +8,7 @@
 use crate::process;
 use crate::sample::Sampler;
 use apex_core::event::{CallId, Event, Head, Life, ObjectKind, What};
+use apex_core::pace::{Pace, READ_EVERY, Reads};
 use apex_core::ring::{ProcessWord, Writer};
 use apex_core::time;
 use apex_cuda::types::CUcontext;
@@ -24,10 +26,56 @@ pub(crate) struct Thread {
     pub(crate) context_id: u16,
     /// Device of that context.
     pub(crate) device: u8,
+    /// How it reads the clock.
+    pub(crate) pace: Pace,
+    /// Coming launches that are recorded and nothing else: no clock is read, no context asked for, no
+    /// sample considered. Their part of what counts launches is taken off when this is set.
+    pub(crate) easy: u32,
     /// Which of its launches are timed.
     pub(crate) sampler: Sampler,
     /// The context that was current at its last recorded call, with its number and device above.
     pub(crate) context: CUcontext,
+    /// The last clock reading of a launch, and its place in the ring.
+    last_reading: (u64, u64),
+}
+
+impl Thread {
+    /// What the next launch reads of the clock.
+    #[inline(always)]
+    pub(crate) fn reads(&self) -> Reads {
+        self.pace.reads(self.writer.position())
+    }
+
+    /// A launch has read the clock before it goes down.
+    #[inline(always)]
+    pub(crate) fn launch_read(&mut self, started: u64) {
+        if self.pace == Pace::Free {
+            return;
+        }
+        let position = self.writer.position();
+        let (before, place) = self.last_reading;
+        self.last_reading = (started, position);
+        self.pace = self.pace.after(position.wrapping_sub(place), started.wrapping_sub(before));
+        self.easy = 0;
+    }
+
+    /// A launch was recorded: how many of the next ones are easy.
+    #[inline(always)]
+    pub(crate) fn foresee(&mut self) {
+        if self.pace == Pace::Hurried {
+            let until_reading = READ_EVERY - 1 - self.writer.position() % READ_EVERY;
+            let most = (until_reading as u32).min(self.context_good_for);
+            self.easy = self.sampler.look_away(most);
+            self.context_good_for -= self.easy;
+        }
+    }
+
+    /// Another call than a launch was recorded: the next launch is read.
+    #[inline(always)]
+    pub(crate) fn interrupt(&mut self) {
+        self.pace = self.pace.interrupted();
+        self.easy = 0;
+    }
 }
 
 const NOT_RECORDED: usize = 1;
@@ -86,10 +134,25 @@ pub(crate) fn current() -> Option<&'static mut Thread> {
     }
 }
 
-/// Whether this thread's next event is one in `every`.
+/// A launch that is only recorded ([`Thread::easy`]), counted by its thread already.
+pub(crate) struct Easy(*mut Thread);
+
+/// Whether the next launch of this thread is easy.
 #[inline(always)]
-pub(crate) fn nth(every: u64) -> bool {
-    current_if_started().is_some_and(|thread| (thread.writer.position() + 1).is_multiple_of(every))
+pub(crate) fn easy() -> Option<Easy> {
+    let thread = current_if_started()?;
+    thread.easy = thread.easy.checked_sub(1)?;
+    Some(Easy(thread))
+}
+
+impl Easy {
+    /// The thread, after the driver has answered.
+    #[inline(always)]
+    pub(crate) fn thread(&mut self) -> &mut Thread {
+        // SAFETY: this thread's own block, which lives until the thread ends; nobody else borrows it
+        // between two calls of the driver.
+        unsafe { &mut *self.0 }
+    }
 }
 
 /// An event of this thread is not recorded: counted, if only a ring was missing.
@@ -126,7 +189,8 @@ fn begin() -> Option<&'static mut Thread> {
     // Until this is done the thread is not recorded: what we call here may come back.
     set_word(NOT_RECORDED);
     let process = process::current()?;
-    if process::knobs().fault.as_deref() == Some("panic-in-record") {
+    let fault = process::knobs().fault.as_deref();
+    if fault == Some("panic-in-record") {
         set_word(0);
         panic!("asked for by APEX_FAULT");
     }
@@ -146,7 +210,10 @@ fn begin() -> Option<&'static mut Thread> {
         context_good_for: 0,
         context_id: 0,
         device: u8::MAX,
+        pace: if fault == Some("slow-clock") { Pace::Calm } else { Pace::of_this_clock() },
+        easy: 0,
         sampler: Sampler::new(process.started),
+        last_reading: (0, 0),
     }));
     thread.writer.push(&birth());
     at_thread_exit(&raw mut *thread);

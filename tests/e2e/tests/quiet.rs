@@ -5,8 +5,8 @@ use apex_e2e::{Place, linked, tools};
 
 const SIGSYS: i32 = 31;
 
-fn check(timing: &str) {
-    let place = Place::with_driver(&tools().standin);
+fn check(timing: &str, fault: &str) {
+    let place = Place::with_driver(&tools().standin).with("APEX_FAULT", fault);
     let watched = place.watch_with(&["--timing", timing], &linked("quiet_path"), &[]);
     watched.ended.check_success();
     assert_eq!(watched.ended.number("allocations"), 0);
@@ -20,12 +20,17 @@ fn check(timing: &str) {
 
 #[test]
 fn a_launch_without_timing_is_quiet() {
-    check("off");
+    check("off", "none");
 }
 
 #[test]
 fn a_launch_with_sampling_is_quiet() {
-    check("sampled");
+    check("sampled", "none");
+}
+
+#[test]
+fn a_launch_that_reads_no_clock_is_quiet() {
+    check("sampled", "slow-clock");
 }
 
 #[test]

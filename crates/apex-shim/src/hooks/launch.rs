@@ -8,9 +8,11 @@ use crate::hooks::graph;
 use crate::lock::{Lock, locked};
 use crate::record::{self, Note, PER_THREAD_STREAM};
 use crate::sample::{self, Launched};
-use crate::{kernels, thread};
+use crate::thread::{self, Easy};
+use crate::{capture, kernels};
 use apex_core::KernelId;
 use apex_core::event::{Launch, LaunchShape, What};
+use apex_core::pace::{Reads, UNREAD};
 use apex_core::time;
 use apex_cuda::Function;
 use apex_cuda::types::*;
@@ -26,17 +28,47 @@ struct Call {
     cooperative: bool,
 }
 
-/// Where reading the clock is slow, the end of one launch in so many is read.
-const END_READ_EVERY: u64 = 8;
+/// Whether a launch is only recorded, as most launches of a hurry are where the clock is slow, and then the
+/// kernel's number.
+#[inline(always)]
+fn easy(kernel: CUfunction) -> Option<(Easy, KernelId)> {
+    let number = kernels::known(kernel)?;
+    Some((thread::easy()?, number))
+}
+
+/// A launch that is only recorded. Its way is short and straight, because the driver has used the caches
+/// and the branch predictors for itself meanwhile: every line of code or memory and every jump is paid for.
+#[inline(always)]
+unsafe fn easy_launch(
+    mut easy: Easy,
+    function: Function,
+    launch: Launch,
+    stream: u64,
+    forward: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let result = forward();
+    if result == CUDA_SUCCESS && !capture::any() {
+        record::easy_launch(easy.thread(), function, launch, stream);
+    } else {
+        // A copy for the cold way: its address must not keep the launch in memory on the usual one.
+        odd_launch(function, core::hint::black_box(launch), stream, result);
+    }
+    result
+}
+
+/// An easy launch that was refused, or that went into a graph.
+#[cold]
+fn odd_launch(function: Function, launch: Launch, stream: u64, result: CUresult) {
+    let what = What::Launch(launch);
+    record::at(function, UNREAD, UNREAD, result, || Note { what, stream });
+}
 
 #[inline(always)]
 unsafe fn launch_kernel(call: Call, forward: impl FnOnce() -> CUresult) -> CUresult {
     let Call { function, stream, shape, cooperative, .. } = call;
     let known = kernels::known(call.kernel);
     let sample = sample::before(stream, configuration(call.kernel as u64, &shape));
-    let read_end =
-        time::is_cheap() || known.is_none() || sample.is_some() || thread::nth(END_READ_EVERY);
-    let started = time::ticks();
+    let (started, read_end) = read_clock(known.is_none() || sample.is_some());
     let result = forward();
     let ended = if read_end { time::ticks() } else { started };
     let mut kernel = known.unwrap_or_default();
@@ -52,41 +84,62 @@ unsafe fn launch_kernel(call: Call, forward: impl FnOnce() -> CUresult) -> CUres
     result
 }
 
+/// The start of a launch, if it is read, and whether its end is read too.
+#[inline(always)]
+fn read_clock(must: bool) -> (u64, bool) {
+    let reads = thread::current_if_started().map_or(Reads::Both, |thread| thread.reads());
+    if reads == Reads::Nothing && !must {
+        return (UNREAD, false);
+    }
+    let started = time::ticks();
+    if let Some(thread) = thread::current_if_started() {
+        thread.launch_read(started);
+    }
+    (started, reads == Reads::Both || must)
+}
+
 macro_rules! kernels {
     ($($name:ident, $twin:ident($($more:ident: $type:ty),*) cooperative: $cooperative:literal;)*) => { $(
         kernels!(@one $name($($more: $type),*) $cooperative, |stream| stream as u64);
         kernels!(@one $twin($($more: $type),*) $cooperative, |stream| per_thread(stream));
     )* };
     (@one $name:ident($($more:ident: $type:ty),*) $cooperative:literal, |$stream:ident| $which:expr) => {
-        #[inline(always)]
-        pub(crate) unsafe fn $name(
-            kernel: CUfunction,
-            grid_x: u32,
-            grid_y: u32,
-            grid_z: u32,
-            block_x: u32,
-            block_y: u32,
-            block_z: u32,
-            dynamic_shared: u32,
-            $stream: CUstream,
-            $($more: $type),*
-        ) -> CUresult {
-            let shape = LaunchShape {
+        kernels! {
+            @entry $name $cooperative, $which,
+            (
+                kernel: CUfunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
+                block_z: u32, dynamic_shared: u32, $stream: CUstream $(, $more: $type)*
+            ),
+            kernel,
+            LaunchShape {
                 grid: [grid_x, grid_y, grid_z],
                 block: [narrow(block_x), narrow(block_y), narrow(block_z)],
                 cluster: [0; 3],
                 dynamic_shared,
-            };
-            let cooperative = $cooperative;
-            let call = Call { function: Function::$name, kernel, stream: $which, shape, cooperative };
-            // SAFETY: the program's own arguments, unchanged, passed once.
+            }
+        }
+    };
+    (@entry $name:ident $cooperative:literal, $which:expr, ($($argument:ident: $type:ty),*),
+        $kernel:ident, $shape:expr) => {
+        #[inline(always)]
+        pub(crate) unsafe fn $name($($argument: $type),*) -> CUresult {
+            // A function of its own with the same arguments: the easy way then has no part of it, and it
+            // is reached by a jump.
+            #[inline(never)]
+            unsafe extern "C" fn full($($argument: $type),*) -> CUresult {
+                let (kernel, cooperative) = ($kernel, $cooperative);
+                let (function, stream, shape) = (Function::$name, $which, $shape);
+                let call = Call { function, kernel, stream, shape, cooperative };
+                // SAFETY: the program's own arguments, unchanged, passed once.
+                unsafe { launch_kernel(call, || (driver().$name)($($argument),*)) }
+            }
+            // SAFETY: the program's own arguments, unchanged, passed once on either way.
             unsafe {
-                launch_kernel(call, || {
-                    (driver().$name)(
-                        kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, dynamic_shared,
-                        $stream, $($more),*
-                    )
-                })
+                let Some((easy, number)) = easy($kernel) else { return full($($argument),*) };
+                let (kernel, cooperative) = (number, $cooperative);
+                let launch = Launch { kernel, shape: $shape, cooperative, captured: false };
+                let forward = || (driver().$name)($($argument),*);
+                easy_launch(easy, Function::$name, launch, $which, forward)
             }
         }
     };
@@ -119,8 +172,12 @@ macro_rules! described_kernels {
                     dynamic_shared: told.sharedMemBytes,
                 };
                 let $stream = told.hStream;
-                let call = Call { function: Function::$name, kernel, stream: $which, shape, cooperative };
-                launch_kernel(call, forward)
+                let (function, stream) = (Function::$name, $which);
+                if let Some((easy, number)) = easy(kernel) {
+                    let launch = Launch { kernel: number, shape, cooperative, captured: false };
+                    return easy_launch(easy, function, launch, stream, forward);
+                }
+                launch_kernel(Call { function, kernel, stream, shape, cooperative }, forward)
             }
         }
     )* };
