@@ -68,7 +68,7 @@ knobs! {
     /// How GPU times are taken: off, sampled (event pairs under a budget) or full (CUPTI).
     timing: Timing = Timing::Sampled, "APEX_TIMING";
     /// Share of a program's time that sampling may take, in per cent.
-    sampling_percent: f64 = 0.5, "APEX_SAMPLING_PERCENT";
+    sampling_percent: f64 = 0.25, "APEX_SAMPLING_PERCENT";
     /// Absolute path of CUPTI's library for full timing; set by `apex run` where it finds one.
     cupti: Option<PathBuf> = None, "APEX_CUPTI";
     /// Events that one thread's ring holds; a power of two.
