@@ -19,6 +19,10 @@ impl Services for Quiet {
 }
 
 fn grid(body: &str, block: [u32; 3], pointer: u64, number: u32) -> Grid {
+    launch(body, block, pointer, number, true)
+}
+
+fn launch(body: &str, block: [u32; 3], pointer: u64, number: u32, compiled: bool) -> Grid {
     let text = format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n\
          .visible .entry k(.param .u64 out, .param .u32 number)\n{{\n{body}\n}}\n"
@@ -46,7 +50,7 @@ fn grid(body: &str, block: [u32; 3], pointer: u64, number: u32) -> Grid {
         jit: true,
         services: Box::new(Quiet),
     });
-    Grid::with_fast_tier(launch, device, fast).expect("the launch is valid")
+    Grid::with_fast_tier(launch, device, fast.filter(|_| compiled)).expect("the launch is valid")
 }
 
 #[test]
@@ -162,4 +166,54 @@ fn long_loops_on_different_ways() {
     assert!(grid.fault().is_none(), "{:?}", grid.fault());
     let expected: Vec<u32> = (0..32).map(|lane| (lane * 1000 + 1) * 3).collect();
     assert_eq!(out, expected);
+}
+
+/// The bits of an f64 NaN are open, but `cvt` shows them as f32: which of two NaNs goes on must
+/// not depend on the tier.
+#[test]
+fn of_two_nans_both_tiers_take_the_same() {
+    let numbers = [0x7fc0_1234_u32, 0xffff_ffff, 0x7fc0_0001, 0x4049_0fdb, 0xff80_0000, 0];
+    let operations = [
+        "add.f64 %d3, %d1, %d2;",
+        "sub.f64 %d3, %d1, %d2;",
+        "mul.f64 %d3, %d1, %d2;",
+        "div.rn.f64 %d3, %d1, %d2;",
+        "min.f64 %d3, %d1, %d2;",
+        "max.f64 %d3, %d1, %d2;",
+        "fma.rn.f64 %d3, %d1, %d2, %d2;",
+        "fma.rn.f64 %d3, %d2, %d2, %d1;",
+        "sqrt.rn.f64 %d3, %d1;",
+    ];
+    for operation in operations {
+        // The first 64 words are pairs of numbers, the next 32 are results.
+        let mut memory: Vec<u32> = (0..32)
+            .flat_map(|lane| [numbers[lane % 6], numbers[lane / 6 % 6]])
+            .chain(std::iter::repeat_n(0, 32))
+            .collect();
+        let body = format!(
+            ".reg .b64 %a<3>;\n.reg .b32 %r<3>;\n.reg .f32 %f<4>;\n.reg .f64 %d<4>;\n\
+             ld.param.u64 %a1, [out];\n\
+             mov.u32 %r1, %tid.x;\n\
+             mad.wide.u32 %a2, %r1, 8, %a1;\n\
+             ld.global.v2.f32 {{%f1, %f2}}, [%a2];\n\
+             cvt.f64.f32 %d1, %f1;\n\
+             cvt.f64.f32 %d2, %f2;\n\
+             {operation}\n\
+             cvt.rn.f32.f64 %f3, %d3;\n\
+             mad.wide.u32 %a2, %r1, 4, %a1;\n\
+             st.global.f32 [%a2+256], %f3;\n\
+             ret;"
+        );
+        let mut results = [false, true].map(|compiled| {
+            let grid = launch(&body, [32, 1, 1], memory.as_mut_ptr() as u64, 0, compiled);
+            grid.work();
+            assert!(grid.fault().is_none(), "{:?}", grid.fault());
+            std::hint::black_box(&memory)[64..].to_vec()
+        });
+        let compiled = std::mem::take(&mut results[1]);
+        for (lane, (interpreted, compiled)) in results[0].iter().zip(&compiled).enumerate() {
+            let pair = &memory[lane * 2..][..2];
+            assert_eq!(interpreted, compiled, "{operation} of {pair:x?}");
+        }
+    }
 }

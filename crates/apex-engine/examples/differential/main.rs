@@ -1,29 +1,72 @@
 //! Compares the tiers on many random kernels.
 //!
-//! `cargo run --release -p apex-engine --example differential -- [kernels] [first seed]`
+//! `cargo run --release -p apex-engine --example differential -- FIRST COUNT [--threads N]`
+//!
+//! Seeds are dealt out one by one, so a thread that meets a long kernel holds up no other.
 
 mod compare;
 mod generate;
 
 use compare::Verdict;
+use std::num::ParseIntError;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-fn main() {
-    let mut arguments = std::env::args().skip(1).map(|n| n.parse::<u64>());
-    let mut number = |default| arguments.next().and_then(Result::ok).unwrap_or(default);
-    let (kernels, first) = (number(100_000), number(1));
-    let (mut same, mut skipped, mut different) = (0, 0, 0);
-    for seed in first..first + kernels {
-        match compare::check(seed) {
-            Verdict::Same => same += 1,
-            Verdict::NotCompiled => skipped += 1,
-            Verdict::Different(report) => {
-                different += 1;
-                if different <= 3 {
-                    println!("{report}");
-                }
-            }
+/// Differences shown with their kernel, the others by one line each.
+const SHOWN: u64 = 3;
+
+/// What is asked for.
+struct Asked {
+    first: u64,
+    count: u64,
+    threads: u64,
+}
+
+fn asked() -> Result<Asked, ParseIntError> {
+    let mut numbers = Vec::new();
+    let mut threads = 1;
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        if argument == "--threads" {
+            threads = arguments.next().unwrap_or_default().parse()?;
+        } else {
+            numbers.push(argument.parse()?);
         }
     }
-    println!("{same} agree, {different} differ, {skipped} not compiled");
+    let number = |at: usize, default| numbers.get(at).copied().unwrap_or(default);
+    Ok(Asked { first: number(0, 1), count: number(1, 100_000), threads })
+}
+
+fn main() {
+    let Ok(Asked { first, count, threads }) = asked() else {
+        eprintln!("usage: differential FIRST COUNT [--threads N]");
+        std::process::exit(2);
+    };
+    let [next, same, skipped, different] = [const { AtomicU64::new(0) }; 4];
+    let work = || loop {
+        let taken = next.fetch_add(1, Ordering::Relaxed);
+        if taken >= count {
+            break;
+        }
+        let found = match compare::check(first + taken) {
+            Verdict::Same => &same,
+            Verdict::NotCompiled => &skipped,
+            Verdict::Different(report) => {
+                let whole = different.load(Ordering::Relaxed) < SHOWN;
+                println!("{}", if whole { &report } else { report.lines().next().unwrap_or("") });
+                &different
+            }
+        };
+        found.fetch_add(1, Ordering::Relaxed);
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(work);
+        }
+    });
+    let [same, skipped, different] = [same, skipped, different].map(AtomicU64::into_inner);
+    println!(
+        "{} kernels compared from seed {first} on, {different} differed, {skipped} not compiled",
+        same + different
+    );
     std::process::exit(i32::from(different != 0));
 }

@@ -276,14 +276,19 @@ impl Emit<'_, '_> {
         Some(())
     }
 
-    /// The lesser or greater of two: a number wins over NaN, and -0 is less than 0.
+    /// The lesser or greater of two: a number wins over NaN, and -0 is less than 0. Of two f64
+    /// NaNs the second is taken, as the interpreter does: `cvt` shows its bits.
     pub(super) fn float_extreme(&mut self, greatest: bool, x: Value, y: Value) -> Value {
         let lanes = self.build.func.dfg.value_type(x);
         let ints = if lanes == F64X2 { vector_type(Class::B64) } else { I32X4 };
         let condition = if greatest { FloatCC::GreaterThan } else { FloatCC::LessThan };
         let first = self.build.ins().fcmp(condition, x, y);
         let equal = self.build.ins().fcmp(FloatCC::Equal, x, y);
-        let y_nan = self.build.ins().fcmp(FloatCC::Unordered, y, y);
+        let mut y_nan = self.build.ins().fcmp(FloatCC::Unordered, y, y);
+        if lanes == F64X2 {
+            let x_number = self.build.ins().fcmp(FloatCC::Ordered, x, x);
+            y_nan = self.build.ins().band(y_nan, x_number);
+        }
         let (x, y) = (self.cast(ints, x), self.cast(ints, y));
         let ties = if greatest { self.build.ins().band(x, y) } else { self.build.ins().bor(x, y) };
         let x_wins = self.build.ins().bor(first, y_nan);
@@ -308,10 +313,11 @@ impl Emit<'_, '_> {
         }
         let uniform = shape.uniform();
         let mut results = Vec::new();
-        // The processor overwrites the first factor: better one that is not used again.
+        // The processor overwrites the first factor: better one that is not used again. Of several
+        // NaNs it takes that of the second factor; f64 shows which, and the interpreter takes `a`.
         let [a, b, c] = srcs;
         let swap = self.shapes.src(a).uniform() && !self.shapes.src(b).uniform();
-        let srcs = if swap { [b, a, c] } else { srcs };
+        let srcs = if swap || ty == Ty::F64 { [b, a, c] } else { srcs };
         for [x, y, z] in self.float_parts(ty, srcs, uniform, mode.ftz)? {
             results.push(self.build.ins().fma(x, y, z));
         }
