@@ -7,6 +7,12 @@
 
 use crate::code::Pc;
 
+/// Back edges a warp may take in one turn.
+pub const TURN_FUEL: i64 = 1 << 13;
+
+/// In [`BlockFrame::stopped`]: no warp has stopped yet.
+pub const NOT_STOPPED: u64 = u64::MAX;
+
 /// What all threads of a block share.
 #[derive(Debug)]
 #[repr(C)]
@@ -33,6 +39,14 @@ pub struct BlockFrame {
     pub sms: u32,
     /// Back edges that may still be taken before the warp yields; compiled code counts down.
     pub fuel: i64,
+    /// What the warps before the current one burnt in this call of compiled code.
+    pub burnt: i64,
+    /// The warp whose turn it is; compiled code moves it on.
+    pub warp: *mut WarpFrame,
+    /// The last warp that this call of compiled code is for.
+    pub last_warp: *mut WarpFrame,
+    /// How the first warp of this call stopped.
+    pub stopped: u64,
     /// The rest of the engine's view of this block; compiled code hands it on to helpers and never looks inside.
     pub runner: *mut core::ffi::c_void,
 }
@@ -64,7 +78,7 @@ pub struct WarpFrame {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Stop {
-    /// All lanes are done.
+    /// All lanes are done; the [`Pc`] is 0.
     Exit = 0,
     /// At a barrier step: the scheduler executes it; the warp enters again at the next block.
     Barrier = 1,
@@ -79,7 +93,12 @@ pub enum Stop {
     Parted = 5,
 }
 
-/// A compiled kernel: takes a warp whose lanes are all there and together, at one of its entries.
+/// A compiled kernel: takes warps whose lanes are all there and together, at one of its entries.
+///
+/// It begins with `warp` and goes on with the next, up to [`BlockFrame::last_warp`], while they
+/// stop as the first did: at their end, at the same barrier, or for want of fuel at the same step.
+/// The result is the stop of [`BlockFrame::warp`], the first to stop in another way or the last.
+/// So a block whose warps keep together costs one call.
 pub type Compiled =
     unsafe extern "C" fn(block: *mut BlockFrame, warp: *mut WarpFrame, entry: u32) -> u64;
 

@@ -14,6 +14,7 @@ use crate::frame::FastTier;
 use crate::interpret::facts::Facts;
 use crate::kernel::Launch;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use unit::{Unit, UnitState};
@@ -171,7 +172,7 @@ impl Grid {
     }
 
     /// Takes the next units.
-    fn take(&self) -> Option<std::ops::Range<u64>> {
+    fn take(&self) -> Option<Range<u64>> {
         if self.next.load(Ordering::Relaxed) >= self.units {
             return None;
         }
@@ -180,23 +181,27 @@ impl Grid {
     }
 
     /// Runs units from their start; true when the last of the launch is done.
-    fn run_new(&self, range: std::ops::Range<u64>, sm: u32, spare: &mut Option<Box<Unit>>) -> bool {
+    fn run_new(&self, range: Range<u64>, sm: u32, spare: &mut Option<Box<Unit>>) -> bool {
         let mut done = 0;
-        for number in range.clone() {
+        let mut next = range.start;
+        while next < range.end {
             if self.facts.stop.load(Ordering::Relaxed) {
-                done += range.end - number;
+                done += range.end - next;
                 break;
             }
-            let unit = spare.take().or_else(|| Unit::new(&self.facts));
-            let Some(mut unit) = unit else {
+            let Some(mut unit) = spare.take().or_else(|| Unit::new(&self.facts)) else {
                 self.fail(Fault::OutOfMemory);
-                done += range.end - number;
+                done += range.end - next;
                 break;
             };
-            unit.start(number, sm);
-            if let Some(unit) = self.run(unit) {
+            let (ended, state) = unit.run_row(next..range.end, sm);
+            done += ended;
+            // With the one that did not come to its end in this row.
+            next += ended + u64::from(!matches!(state, UnitState::Done));
+            let failed = matches!(state, UnitState::Failed(_));
+            if let Some(unit) = self.account(unit, state) {
                 *spare = Some(unit);
-                done += 1;
+                done += u64::from(failed);
             }
         }
         self.finish(done)
@@ -205,6 +210,11 @@ impl Grid {
     /// Runs a unit for a slice; gives it back when it is over.
     fn run(&self, mut unit: Box<Unit>) -> Option<Box<Unit>> {
         let state = unit.run();
+        self.account(unit, state)
+    }
+
+    /// Takes note of how a unit stopped; gives it back when it is over.
+    fn account(&self, mut unit: Box<Unit>, state: UnitState) -> Option<Box<Unit>> {
         self.instructions.fetch_add(unit.take_instructions(), Ordering::Relaxed);
         match state {
             UnitState::Done => Some(unit),

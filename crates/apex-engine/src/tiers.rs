@@ -47,7 +47,8 @@ pub fn compile(code: &Arc<Code>, threads: [u32; 3]) -> Option<Arc<dyn FastTier>>
         // A defect of the compiler must not take the program with it: interpreting always works.
         let made = std::panic::catch_unwind(|| {
             use crate::interpret::{part, step};
-            crate::jit::FastCode::compile(code, threads, step, part)
+            let warp_bytes = size_of::<crate::interpret::warp::Warp>();
+            crate::jit::FastCode::compile(code, threads, step, part, warp_bytes)
         });
         return made.ok().flatten().map(|fast| Arc::new(fast) as Arc<dyn FastTier>);
     }

@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use crate::interpret::block::{BlockRun, BlockState, Cluster};
 use crate::interpret::facts::Facts;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Back edges of a block before others get their turn. A block that never polls waits for
@@ -60,36 +61,12 @@ impl Unit {
 
     /// Puts all blocks of unit `number` at their start.
     pub(super) fn start(&mut self, number: u64, sm: u32) {
-        let facts = &self.facts;
-        if let ([block], [done]) = (self.blocks.as_mut_slice(), self.done.as_mut_slice()) {
-            // Most launches have no clusters, and small blocks are soon done.
-            let place = match u32::try_from(number) {
-                Ok(number) => {
-                    let [width, height, _] = facts.grid;
-                    let row = number / width;
-                    [number % width, row % height, row / height]
-                }
-                Err(_) => {
-                    let [width, height, _] = facts.grid.map(u64::from);
-                    let row = number / width;
-                    [number % width, row % height, row / height].map(|n| n as u32)
-                }
-            };
-            self.cluster.live = facts.threads();
-            self.cluster.arrived = 0;
-            self.cluster.phase = 0;
-            block.reset(place, sm);
-            *done = false;
-            return;
-        }
         let facts = Arc::clone(&self.facts);
         let [width, height, _] =
             std::array::from_fn(|n| u64::from(facts.grid[n] / facts.cluster[n]));
         let corner = [number % width, number / width % height, number / (width * height)];
         let [across, down, _] = facts.cluster;
-        self.cluster.live = facts.threads() * facts.cluster_blocks();
-        self.cluster.arrived = 0;
-        self.cluster.phase = 0;
+        self.cluster.begin(facts.threads() * facts.cluster_blocks());
         for (rank, block) in self.blocks.iter_mut().enumerate() {
             let rank = rank as u32;
             let inside = [rank % across, rank / across % down, rank / (across * down)];
@@ -99,11 +76,41 @@ impl Unit {
         }
     }
 
+    /// Runs a row of units, each from its start. Gives how many came to their end; when not all
+    /// did, this is the one after these, in the state that is given too.
+    pub(super) fn run_row(&mut self, numbers: Range<u64>, sm: u32) -> (u64, UnitState) {
+        let fuel = self.fuel();
+        if let ([block], [done]) = (self.blocks.as_mut_slice(), self.done.as_mut_slice()) {
+            // Most launches have no clusters, and small blocks are soon done.
+            let (ended, state) = block.run_row(numbers, sm, fuel);
+            *done = state == BlockState::Done;
+            let state = match state {
+                BlockState::Done => UnitState::Done,
+                BlockState::Suspended | BlockState::Waiting => UnitState::Suspended,
+                BlockState::Failed => failed(block),
+            };
+            return (ended, state);
+        }
+        let mut ended = 0;
+        for number in numbers {
+            self.start(number, sm);
+            match self.run() {
+                UnitState::Done => ended += 1,
+                other => return (ended, other),
+            }
+        }
+        (ended, UnitState::Done)
+    }
+
+    fn fuel(&self) -> i64 {
+        let short = self.facts.workspace.is_some() || self.blocks.len() > 1;
+        if short { SHORT_FUEL } else { SLICE_FUEL }
+    }
+
     /// Runs its blocks in turn for a slice.
     pub(super) fn run(&mut self) -> UnitState {
         let alone = self.blocks.len() == 1;
-        let short = self.facts.workspace.is_some() || !alone;
-        let fuel = if short { SHORT_FUEL } else { SLICE_FUEL };
+        let fuel = self.fuel();
         // A cluster waits for itself, so its blocks take many turns within one slice.
         for _ in 0..if alone { 1 } else { 64 } {
             let mut all = true;
@@ -111,15 +118,10 @@ impl Unit {
                 if *done {
                     continue;
                 }
-                match Self::run_block(block, fuel) {
+                match block.run(fuel) {
                     BlockState::Done => *done = true,
                     BlockState::Suspended | BlockState::Waiting => all = false,
-                    BlockState::Failed => {
-                        let place = block.place(0, None);
-                        return UnitState::Failed(
-                            block.fault.take().unwrap_or(Fault::Deadlock(place)),
-                        );
-                    }
+                    BlockState::Failed => return failed(block),
                 }
             }
             if all {
@@ -129,17 +131,12 @@ impl Unit {
         UnitState::Suspended
     }
 
-    /// Runs a block for a slice, or to its end when it waits for nobody.
-    fn run_block(block: &mut BlockRun, fuel: i64) -> BlockState {
-        loop {
-            match block.run(fuel) {
-                BlockState::Suspended if !block.facts().polls() => {}
-                state => return state,
-            }
-        }
-    }
-
     pub(super) fn take_instructions(&mut self) -> u64 {
         self.blocks.iter_mut().map(|block| std::mem::take(&mut block.instructions)).sum()
     }
+}
+
+fn failed(block: &mut BlockRun) -> UnitState {
+    let place = block.place(0, None);
+    UnitState::Failed(block.fault.take().unwrap_or(Fault::Deadlock(place)))
 }

@@ -14,15 +14,13 @@ use crate::check::Checker;
 use crate::code::{BarrierMode, LANES, Pc, Space, Step};
 use crate::fault::guard::{self, MemoryFault};
 use crate::fault::{Fault, Place};
-use crate::frame::{BlockFrame, WarpFrame};
+use crate::frame::{BlockFrame, NOT_STOPPED, TURN_FUEL, WarpFrame};
 use crate::interpret::arena::Arena;
 use std::ffi::c_void;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Back edges a warp may take in one turn; compiled code counts the same.
-pub(super) const TURN_FUEL: i64 = 1 << 13;
 
 /// What a poll costs in back edges: a loop made of polls is waiting, and should yield soon.
 const POLL_COST: i64 = 1024;
@@ -43,6 +41,13 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
+    /// Before its blocks start.
+    pub(crate) fn begin(&mut self, threads: u32) {
+        self.live = threads;
+        self.arrived = 0;
+        self.phase = 0;
+    }
+
     fn settle(&mut self) {
         if self.arrived >= self.live && self.arrived > 0 {
             self.phase += 1;
@@ -91,12 +96,12 @@ pub(crate) struct BlockRun {
     pub(crate) instructions: u64,
     /// Fuel burnt in this turn that does not count for the block's slice.
     free_fuel: i64,
-    /// The warp whose turn it is.
-    pub(super) current: usize,
     /// Where all warps stand whole in compiled code; their groups say nothing then.
     pub(super) round: Option<Pc>,
-    /// The first round begins: what the last block left in the warps' frames is to go.
+    /// No round is over yet: frames of warps that have not begun hold what the last block left.
     pub(super) fresh: bool,
+    /// Warps ran one by one: the next block cannot rely on their frames.
+    pub(super) single: bool,
     arena: Arena,
 }
 
@@ -132,6 +137,10 @@ impl BlockRun {
             sm: 0,
             sms: identity.multiprocessors,
             fuel: 0,
+            burnt: 0,
+            warp: std::ptr::null_mut(),
+            last_warp: std::ptr::null_mut(),
+            stopped: NOT_STOPPED,
             runner: std::ptr::null_mut(),
         };
         let warps = (0..count)
@@ -167,13 +176,14 @@ impl BlockRun {
             checker: facts.device.checked.then(|| Box::new(Checker::new(facts))),
             instructions: 0,
             free_fuel: 0,
-            current: 0,
             round: None,
             fresh: false,
+            single: true,
             arena,
         });
         let runner: *mut BlockRun = &raw mut *block;
         block.frame.runner = runner.cast::<c_void>();
+        block.frame.warp = block.warps.as_mut_ptr().cast();
         Some(block)
     }
 
@@ -184,10 +194,9 @@ impl BlockRun {
         self.barriers.clear();
         self.live = self.facts.threads();
         self.fault = None;
-        self.instructions = 0;
         self.round = self.facts.whole_warps.then_some(0);
         self.fresh = true;
-        if self.round.is_none() {
+        if self.round.is_none() || std::mem::take(&mut self.single) {
             for warp in &mut self.warps {
                 warp.reset();
             }
@@ -204,6 +213,12 @@ impl BlockRun {
     /// The facts, for as long as the block lives.
     pub(super) fn facts_pointer(&self) -> *const Facts {
         Arc::as_ptr(&self.facts)
+    }
+
+    /// The warp whose turn it is.
+    pub(super) fn current(&self) -> usize {
+        // SAFETY: points to one of the block's warps from its beginning on.
+        unsafe { (*self.frame.warp).index as usize }
     }
 
     /// Threads that have not ended.
@@ -230,7 +245,8 @@ impl BlockRun {
     /// changed by this block alone, so looking at it is no reason to let other blocks run.
     pub(crate) fn poll(&mut self, space: Space) {
         self.frame.fuel -= POLL_COST;
-        self.warps[self.current].quantum -= POLL_COST;
+        let current = self.current();
+        self.warps[current].quantum -= POLL_COST;
         if space == Space::Shared {
             self.free_fuel += POLL_COST;
         }
@@ -253,24 +269,67 @@ impl BlockRun {
         Context { span: super::file::Span { file, mask }, pc, warp, block: self }
     }
 
-    /// Runs warps in turn until all end, all wait, or `fuel` back edges are burnt.
+    /// Runs warps in turn until all end, all wait, or `fuel` back edges are burnt. A block that
+    /// waits for nobody goes on to its end.
     pub(crate) fn run(&mut self, fuel: i64) -> BlockState {
+        self.guarded(|block| block.slices(fuel))
+    }
+
+    /// Runs a row of blocks of a grid without clusters, each from its start. Gives how many came to their end;
+    /// when not all did, this block is the one after these, in the state that is given too.
+    pub(crate) fn run_row(&mut self, numbers: Range<u64>, sm: u32, fuel: i64) -> (u64, BlockState) {
+        let mut ended = 0u64;
+        // Read after a fault has dropped the frames that write it.
+        let ended_place = &raw mut ended;
+        let state = self.guarded(|block| {
+            let mut place = block.facts.place(numbers.start);
+            for count in 1..=numbers.end - numbers.start {
+                // SAFETY: as in `stuck`; the reference ends here.
+                if let Some(cluster) = unsafe { block.cluster.as_mut() } {
+                    cluster.begin(block.facts.threads());
+                }
+                block.reset(place, sm);
+                let state = block.slices(fuel);
+                if state != BlockState::Done {
+                    return state;
+                }
+                // SAFETY: lives until the end of this function.
+                unsafe { ended_place.write_volatile(count) };
+                place = block.facts.place_after(place);
+            }
+            BlockState::Done
+        });
+        // SAFETY: as above.
+        (unsafe { ended_place.read_volatile() }, state)
+    }
+
+    /// Calls `body`; a memory fault inside, or a panic, becomes the block's fault.
+    fn guarded(&mut self, body: impl FnOnce(&mut Self) -> BlockState) -> BlockState {
         let mut state = Ok(BlockState::Failed);
         let result = guard::protect(|| {
             // The guard's frame cannot be unwound through.
-            state = catch_unwind(AssertUnwindSafe(|| self.turns(fuel)));
+            state = catch_unwind(AssertUnwindSafe(|| body(self)));
         });
         if let Err(fault) = result {
             self.memory_fault(fault);
             return BlockState::Failed;
         }
         state.unwrap_or_else(|_| {
-            let (pc, _) = self.warps[self.current].now;
+            let (pc, _) = self.warps[self.current()].now;
             let place = self.place(pc, None);
             let reason = "the software GPU failed at this instruction".into();
             self.fault.get_or_insert(Fault::IllegalInstruction { place, reason });
             BlockState::Failed
         })
+    }
+
+    fn slices(&mut self, fuel: i64) -> BlockState {
+        loop {
+            match self.turns(fuel) {
+                BlockState::Suspended if !self.facts.polls() => {}
+                state => return state,
+            }
+        }
     }
 
     fn turns(&mut self, mut fuel: i64) -> BlockState {
@@ -289,11 +348,14 @@ impl BlockRun {
                     return BlockState::Failed;
                 }
                 ran = true;
-                self.current = index;
                 self.frame.fuel = TURN_FUEL;
                 self.free_fuel = 0;
                 // SAFETY: the block owns its warps and is not resized while it runs.
-                let pause = unsafe { Warp::run(block, self.warps.as_mut_ptr().add(index)) };
+                let pause = unsafe {
+                    let warp = self.warps.as_mut_ptr().add(index);
+                    self.frame.warp = &raw mut (*warp).frame;
+                    Warp::run(block, warp)
+                };
                 fuel -= (TURN_FUEL - self.frame.fuel - self.free_fuel).max(0);
                 match pause {
                     Ok(Pause::Done | Pause::Waiting) => self.warps[index].runnable = false,
@@ -485,13 +547,12 @@ impl BlockRun {
 
     /// Turns a fault of the host into one of the kernel.
     fn memory_fault(&mut self, fault: MemoryFault) {
-        let warp: *mut Warp = &raw mut self.warps[self.current];
-        // SAFETY: the warp belongs to this block.
-        let (mut pc, mask) = unsafe { (*warp).now };
+        let current = self.current();
+        let warp = &mut self.warps[current];
         let compiled = self.facts.fast.as_ref().and_then(|fast| fast.step_at(fault.instruction));
-        if let Some(step) = compiled {
-            pc = step;
-        }
+        // Compiled code does not note its steps.
+        let (pc, mask) = compiled.map_or(warp.now, |step| (step, warp.frame.lanes));
+        let warp: *mut Warp = warp;
         let x = self.context(warp, mask, pc);
         let blamed = super::blame::lane(&x, fault.address, compiled.is_some());
         let place = x.place(blamed.map(|(lane, ..)| lane));

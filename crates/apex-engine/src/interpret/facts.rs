@@ -129,6 +129,23 @@ impl Facts {
         })
     }
 
+    /// `%ctaid` of the block of a number.
+    pub(crate) fn place(&self, number: u64) -> [u32; 3] {
+        let [width, height, _] = self.grid.map(u64::from);
+        let row = number / width;
+        [number % width, row % height, row / height].map(|n| n as u32)
+    }
+
+    /// `%ctaid` of the block after another.
+    pub(crate) fn place_after(&self, [x, y, z]: [u32; 3]) -> [u32; 3] {
+        let [width, height, _] = self.grid;
+        match () {
+            () if x + 1 < width => [x + 1, y, z],
+            () if y + 1 < height => [0, y + 1, z],
+            () => [0, 0, z + 1],
+        }
+    }
+
     pub(crate) fn threads(&self) -> u32 {
         self.block.iter().product()
     }

@@ -1,17 +1,17 @@
 //! A block whose warps keep together, in compiled code.
 //!
 //! Most blocks run as the programmer thought of them: every warp comes to the same barrier,
-//! and then to the next. For these a round is one call per warp and nothing else; a warp
+//! and then to the next. For these a round is one call of compiled code and nothing else; a warp
 //! is then no more than its frame. When one warp stops for another reason, or elsewhere
 //! than the first, what all have reached is written to their groups and the scheduler of
 //! single warps goes on. It comes back here when all stand together again.
 
-use super::block::{BlockRun, BlockState, TURN_FUEL};
+use super::block::{BlockRun, BlockState};
 use super::facts::NO_ENTRY;
 use super::warp::{State, Warp};
 use crate::code::{BarrierMode, Inst, Pc};
 use crate::fault::Fault;
-use crate::frame::Stop;
+use crate::frame::{NOT_STOPPED, Stop, TURN_FUEL};
 use std::sync::atomic::Ordering;
 
 /// What compiled code gave back: why it stopped, and where.
@@ -59,36 +59,32 @@ impl BlockRun {
                 self.leave(pc, 0, Stopped(0), None);
                 return None;
             }
-            let mut first = Stopped(0);
-            let fresh = std::mem::take(&mut self.fresh);
-            for index in 0..self.warps.len() {
-                self.current = index;
+            let warps = self.warps.as_mut_ptr();
+            let count = self.warps.len();
+            // SAFETY: all lanes of all warps stand at this entry; the frames are alive, and each is
+            // the first field of its warp.
+            let stopped = Stopped(unsafe {
                 self.frame.fuel = TURN_FUEL;
-                let warp = &mut self.warps[index];
-                if fresh {
+                self.frame.burnt = 0;
+                self.frame.stopped = NOT_STOPPED;
+                self.frame.last_warp = &raw mut (*warps.add(count - 1)).frame;
+                function(frame, &raw mut (*warps).frame, entry)
+            });
+            *fuel -= (self.frame.burnt + TURN_FUEL - self.frame.fuel).max(0);
+            let fresh = std::mem::take(&mut self.fresh);
+            let index = self.current();
+            let first = if index == 0 { stopped } else { Stopped(self.frame.stopped) };
+            if index + 1 < count || !first.with(stopped) {
+                for warp in self.warps[index + 1..].iter_mut().filter(|_| fresh) {
                     warp.frame.compact = 0;
-                    warp.frame.lanes = warp.frame_lanes();
                 }
-                warp.now = (pc, warp.frame.lanes);
-                let warp = &raw mut warp.frame;
-                // SAFETY: all lanes of the warp stand at this entry; the frames are alive.
-                let stopped = Stopped(unsafe { function(frame, warp, entry) });
-                *fuel -= (TURN_FUEL - self.frame.fuel).max(0);
-                if index == 0 {
-                    first = stopped;
+                self.leave(pc, index, first, Some(stopped));
+                if stopped.is(Stop::Fault) {
+                    let place = self.place(stopped.at(), None);
+                    self.fault.get_or_insert(Fault::Trap(place));
+                    return Some(BlockState::Failed);
                 }
-                if !first.with(stopped) {
-                    for warp in self.warps[index + 1..].iter_mut().filter(|_| fresh) {
-                        warp.frame.compact = 0;
-                    }
-                    self.leave(pc, index, first, Some(stopped));
-                    if stopped.is(Stop::Fault) {
-                        let place = self.place(stopped.at(), None);
-                        self.fault.get_or_insert(Fault::Trap(place));
-                        return Some(BlockState::Failed);
-                    }
-                    return None;
-                }
+                return None;
             }
             if first.is(Stop::Exit) {
                 self.round = None;
@@ -137,6 +133,7 @@ impl BlockRun {
     /// next one as `other`, and the rest wait at `pc`.
     fn leave(&mut self, pc: Pc, done: usize, first: Stopped, other: Option<Stopped>) {
         self.round = None;
+        self.single = true;
         for index in 0..self.warps.len() {
             let stopped = match other {
                 _ if index < done => Some(first),

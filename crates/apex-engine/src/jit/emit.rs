@@ -15,7 +15,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{
     AbiParam, Block, BlockArg, BlockCall, InstBuilder, JumpTableData, MemFlagsData, SigRef,
-    Signature, SourceLoc, StackSlot, StackSlotData, StackSlotKind, Value,
+    Signature, SourceLoc, StackSlot, StackSlotData, StackSlotKind, Type, Value,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, Variable};
@@ -37,7 +37,7 @@ pub(super) struct Regular {
     pub(super) stride: i64,
 }
 
-/// The addresses compiled code calls.
+/// The addresses compiled code calls, and how far apart warps lie.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Helpers {
     /// Executes one step for the lanes of the warp.
@@ -48,6 +48,8 @@ pub(super) struct Helpers {
     pub(super) settle: usize,
     /// Takes lanes that stand at different steps.
     pub(super) part: usize,
+    /// From one warp's frame to the next's.
+    pub(super) warp_bytes: usize,
 }
 
 /// Tables that compiled code refers to by address: they must live as long as it does.
@@ -70,6 +72,8 @@ pub(super) struct Emit<'a, 'b> {
     /// True when the kernel reaches other blocks' shared memory.
     pub(super) clusters: bool,
     pub(super) variables: Vec<Option<Rc<[Variable]>>>,
+    /// All variables there are, with their types.
+    pub(super) declared: Vec<(Variable, Type)>,
     pub(super) locals: Locals,
     /// Lanes for which the current step counts, when not for all.
     pub(super) taking_part: Option<TakingPart>,
@@ -87,6 +91,10 @@ pub(super) struct Emit<'a, 'b> {
     pub(super) step_signature: SigRef,
     pub(super) table_signature: SigRef,
     pub(super) blocks: Vec<Option<Block>>,
+    /// Where a warp begins; takes its frame.
+    pub(super) head: Block,
+    /// Where a warp goes that stopped as others may: takes how, and goes on with the next warp.
+    pub(super) next_warp: Block,
     /// Registers written since an entry, up to the current step.
     pub(super) dirty: Bits,
 }
@@ -122,9 +130,18 @@ impl<'a, 'b> Emit<'a, 'b> {
             unreachable!("the signature has three parameters")
         };
         let mut field = |base, ty, offset: usize| build.ins().load(ty, own(), base, offset as i32);
-        let file = field(warp_frame, I64, offset_of!(WarpFrame, registers));
         let shared = field(block_frame, I64, offset_of!(BlockFrame, shared));
         let params = field(block_frame, I64, offset_of!(BlockFrame, params));
+        let (head, next_warp) = (build.create_block(), build.create_block());
+        build.ins().jump(head, &[BlockArg::Value(warp_frame)]);
+        build.switch_to_block(head);
+        let warp_frame = build.append_block_param(head, I64);
+        let at = offset_of!(WarpFrame, registers) as i32;
+        let file = build.ins().load(I64, own(), warp_frame, at);
+        let at = offset_of!(BlockFrame, warp) as i32;
+        build.ins().store(own(), warp_frame, block_frame, at);
+        let dispatch = build.create_block();
+        build.ins().jump(dispatch, &[]);
         let mut call = Signature::new(CallConv::SystemV);
         call.params.extend([I64, I64, I32].map(AbiParam::new));
         call.returns.push(AbiParam::new(I32));
@@ -148,6 +165,7 @@ impl<'a, 'b> Emit<'a, 'b> {
             fused,
             clusters: code.steps.iter().any(|step| matches!(step.inst, Inst::Mapa { .. })),
             variables: vec![None; code.registers.len()],
+            declared: Vec::new(),
             locals: Locals::default(),
             taking_part: None,
             parted: None,
@@ -162,22 +180,38 @@ impl<'a, 'b> Emit<'a, 'b> {
             step_signature,
             table_signature,
             blocks,
+            head,
+            next_warp,
             dirty: Bits::default(),
         };
-        emit.entries(entry);
+        let entries: Vec<Block> = flow.entries.iter().map(|_| emit.build.create_block()).collect();
+        for (number, &block) in entries.iter().enumerate() {
+            emit.entry(number, block);
+        }
         for index in 0..code.blocks.len() {
             if let Some(block) = emit.blocks[index] {
                 emit.block(index, block);
             }
         }
+        emit.next_warp();
+        emit.dispatch(dispatch, entry, &entries);
         emit.build.seal_all_blocks();
         (emit.tables, emit.build)
     }
 
-    /// The way in: to the entry, which loads what is needed.
-    pub(super) fn entries(&mut self, entry: Value) {
-        let entries: Vec<Block> =
-            self.flow.entries.iter().map(|_| self.build.create_block()).collect();
+    /// The way in: to the entry, which loads what is needed. It is written last, when all variables are
+    /// known: none of them may bring a value along from the warp before.
+    pub(super) fn dispatch(&mut self, block: Block, entry: Value, entries: &[Block]) {
+        self.build.switch_to_block(block);
+        self.locals.clear();
+        for (variable, ty) in std::mem::take(&mut self.declared) {
+            let zero = if ty.is_vector() {
+                self.constant(ty, [0; 16])
+            } else {
+                self.build.ins().iconst(ty, 0)
+            };
+            self.build.def_var(variable, zero);
+        }
         let pool = &mut self.build.func.dfg.value_lists;
         let none: [BlockArg; 0] = [];
         let calls: Vec<BlockCall> =
@@ -185,9 +219,6 @@ impl<'a, 'b> Emit<'a, 'b> {
         let Some(&first) = calls.first() else { return };
         let table = self.build.create_jump_table(JumpTableData::new(first, &calls));
         self.build.ins().br_table(entry, table);
-        for (number, &block) in entries.iter().enumerate() {
-            self.entry(number, block);
-        }
     }
 
     /// Every lane must exist, and what the code takes for regular must be so. Compact

@@ -80,12 +80,13 @@ pub(crate) struct FastCode {
 }
 
 impl FastCode {
-    /// Compiles a kernel for blocks of `threads`.
+    /// Compiles a kernel for blocks of `threads`, whose warps' frames lie `warp_bytes` apart.
     pub(crate) fn compile(
         code: &Code,
         threads: [u32; 3],
         step: StepFunction,
         part: PartFunction,
+        warp_bytes: usize,
     ) -> Option<FastCode> {
         let width = code.width as usize;
         let work = code.steps.len() * width / 4;
@@ -107,6 +108,7 @@ impl FastCode {
             admit: admit as *const () as usize,
             settle: settle as *const () as usize,
             part: part as usize,
+            warp_bytes,
         };
         let fused = std::is_x86_feature_detected!("fma");
         let (tables, build) = Emit::translate(code, shapes, &flow, threads, helpers, fused, build);

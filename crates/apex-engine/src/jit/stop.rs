@@ -1,20 +1,62 @@
-//! The ways out of compiled code.
+//! The ways out of compiled code, and from one warp to the next.
 
 use super::emit::{Emit, Regular, own};
 use super::flow::Bits;
 use super::value::Home;
 use crate::code::{Pc, Reg};
-use crate::frame::{Stop, WarpFrame};
+use crate::frame::{BlockFrame, NOT_STOPPED, Stop, TURN_FUEL, WarpFrame};
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
 use std::collections::HashMap;
 use std::mem::offset_of;
 
 impl Emit<'_, '_> {
     pub(super) fn stop_plain(&mut self, kind: Stop, pc: Pc) {
+        let pc = if kind == Stop::Exit { 0 } else { pc };
         let result = (kind as i64) << 32 | i64::from(pc);
         let result = self.build.ins().iconst(I64, result);
+        if matches!(kind, Stop::Exit | Stop::Barrier | Stop::Yield) {
+            self.build.ins().jump(self.next_warp, &[BlockArg::Value(result)]);
+        } else {
+            self.build.ins().return_(&[result]);
+        }
+    }
+
+    /// A warp has stopped in a way that others may: the next one has its turn, when there is one and this
+    /// one stopped as the first did.
+    pub(super) fn next_warp(&mut self) {
+        self.build.switch_to_block(self.next_warp);
+        let result = self.build.append_block_param(self.next_warp, I64);
+        let field = |emit: &mut Self, at: usize| {
+            emit.build.ins().load(I64, own(), emit.block_frame, at as i32)
+        };
+        let first = field(self, offset_of!(BlockFrame, stopped));
+        let none = self.build.ins().icmp_imm_s(IntCC::Equal, first, NOT_STOPPED as i64);
+        let first = self.build.ins().select(none, result, first);
+        let at = offset_of!(BlockFrame, stopped) as i32;
+        self.build.ins().store(own(), first, self.block_frame, at);
+        let last = field(self, offset_of!(BlockFrame, last_warp));
+        let other = self.build.ins().icmp(IntCC::NotEqual, first, result);
+        let over = self.build.ins().icmp(IntCC::Equal, last, self.warp_frame);
+        let leave = self.build.ins().bor(other, over);
+        let (back, on) = (self.build.create_block(), self.build.create_block());
+        self.build.ins().brif(leave, back, &[], on, &[]);
+        self.build.switch_to_block(back);
         self.build.ins().return_(&[result]);
+        self.build.switch_to_block(on);
+        if self.flow.blocks.iter().any(|block| block.header) {
+            let (fuel_at, burnt_at) = (offset_of!(BlockFrame, fuel), offset_of!(BlockFrame, burnt));
+            let fuel = field(self, fuel_at);
+            let burnt = field(self, burnt_at);
+            let full = self.build.ins().iconst(I64, TURN_FUEL);
+            let own_part = self.build.ins().isub(full, fuel);
+            let burnt = self.build.ins().iadd(burnt, own_part);
+            self.build.ins().store(own(), burnt, self.block_frame, burnt_at as i32);
+            self.build.ins().store(own(), full, self.block_frame, fuel_at as i32);
+        }
+        let next = self.build.ins().iadd_imm_s(self.warp_frame, self.helpers.warp_bytes as i64);
+        self.build.ins().jump(self.head, &[BlockArg::Value(next)]);
     }
 
     /// Writes what is alive and was written since the entry, in compact form, and returns.

@@ -132,6 +132,7 @@ impl Emit<'_, '_> {
             Home::Memory => (I32, 0),
         };
         let variables: Rc<[Variable]> = (0..count).map(|_| self.build.declare_var(ty)).collect();
+        self.declared.extend(variables.iter().map(|&variable| (variable, ty)));
         self.variables[register.0 as usize] = Some(variables.clone());
         variables
     }

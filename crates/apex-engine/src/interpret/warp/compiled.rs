@@ -3,7 +3,7 @@
 use super::Warp;
 use crate::code::Pc;
 use crate::fault::Fault;
-use crate::frame::Stop;
+use crate::frame::{NOT_STOPPED, Stop};
 use crate::interpret::block::BlockRun;
 use crate::interpret::context::Stopped;
 use crate::interpret::facts::Facts;
@@ -24,6 +24,8 @@ impl Warp {
             (*warp).frame.lanes = (*warp).live;
             (*warp).frame.pc = pc;
             (*warp).now = (pc, (*warp).live);
+            (*block).frame.last_warp = &raw mut (*warp).frame;
+            (*block).frame.stopped = NOT_STOPPED;
             let result = (fast.function())(
                 &raw mut (*block).frame,
                 &raw mut (*warp).frame,
