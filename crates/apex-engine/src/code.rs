@@ -722,6 +722,8 @@ pub enum Inst {
     Elect { dst: Option<Reg>, elected: Reg, mask: Src },
     /// `nanosleep`: lets the others go on.
     Yield,
+    /// The other warps of the block have their turn; see `lower::turns`.
+    Pass,
     /// `cp.async`: `bytes` from global to shared, the rest of `size` zero; done at once, which its order allows.
     CopyAsync { dst: Address, src: Address, size: u32, bytes: Option<Src>, ignore: Option<Guard> },
     /// `cp.async.mbarrier.arrive`.

@@ -85,7 +85,7 @@ pub enum Stop {
     /// Lanes part here, or the step is one the compiler leaves to the interpreter: it goes on at this step
     /// with all lanes, until they are together at an entry of the compiled code.
     HandOver = 2,
-    /// Out of fuel, at an entry.
+    /// Out of fuel, or for the other warps; at an entry.
     Yield = 3,
     /// A helper reported a fault.
     Fault = 4,

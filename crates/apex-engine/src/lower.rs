@@ -17,6 +17,7 @@ mod print;
 mod program;
 mod promote;
 mod translate;
+mod turns;
 mod width;
 mod words;
 

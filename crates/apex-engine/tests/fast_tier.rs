@@ -217,3 +217,36 @@ fn of_two_nans_both_tiers_take_the_same() {
         }
     }
 }
+
+/// A result in shared memory is read by all warps before the first one puts the next there, as on
+/// hardware, though no barrier says so.
+#[test]
+fn warps_read_side_by_side_after_a_barrier() {
+    let body = ".shared .align 4 .b8 tile[64];\n.reg .b64 %a<3>;\n.reg .b32 %r<8>;\n.reg .pred %p<2>;\n\
+         ld.param.u64 %a1, [out];\n\
+         mov.u32 %r1, %tid.x;\n\
+         shr.u32 %r2, %r1, 5;\n\
+         setp.ne.u32 %p1, %r1, 0;\n\
+         @%p1 bra READ;\n\
+         st.shared.u32 [tile], 7;\n\
+         READ:\n\
+         bar.sync 0;\n\
+         ld.shared.u32 %r3, [tile];\n\
+         shl.b32 %r4, %r2, 2;\n\
+         mov.u32 %r5, tile;\n\
+         add.u32 %r5, %r5, %r4;\n\
+         add.u32 %r6, %r2, 100;\n\
+         st.shared.u32 [%r5], %r6;\n\
+         bar.sync 0;\n\
+         mul.wide.u32 %a2, %r1, 4;\n\
+         add.s64 %a2, %a1, %a2;\n\
+         st.global.u32 [%a2], %r3;\n\
+         ret;";
+    for compiled in [false, true] {
+        let mut out = vec![0u32; 128];
+        let grid = launch(body, [128, 1, 1], out.as_mut_ptr() as u64, 0, compiled);
+        grid.work();
+        assert!(grid.fault().is_none(), "{:?}", grid.fault());
+        assert_eq!(std::hint::black_box(&out), &vec![7; 128], "compiled: {compiled}");
+    }
+}

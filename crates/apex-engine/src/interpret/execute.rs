@@ -28,6 +28,7 @@ pub(crate) fn is_plain(inst: &Inst) -> bool {
             | Inst::WarpBarrier { .. }
             | Inst::ClusterArrive
             | Inst::ClusterWait
+            | Inst::Pass
             | Inst::Yield
             | Inst::Mbarrier(_)
             | Inst::Shuffle { mask: Some(_), .. }
@@ -256,6 +257,7 @@ pub(crate) fn one(x: &Context, inst: &Inst) -> Outcome {
         | Inst::WarpBarrier { .. }
         | Inst::ClusterArrive
         | Inst::ClusterWait
+        | Inst::Pass
         | Inst::Yield => true,
     };
     if known { Ok(()) } else { x.illegal(format!("this form is not known: {inst:?}")) }

@@ -34,7 +34,11 @@ impl Emit<'_, '_> {
                     self.store_home(register, false);
                 }
                 let alive = alive.get(&(pc + 1)).cloned().unwrap_or_default();
-                self.stop(Stop::Barrier, pc, &alive);
+                if matches!(step.inst, Inst::Pass) {
+                    self.stop(Stop::Yield, pc + 1, &alive);
+                } else {
+                    self.stop(Stop::Barrier, pc, &alive);
+                }
                 true
             }
             Control::Exit if guard.is_none() => {

@@ -70,7 +70,7 @@ pub(super) enum Control {
     Plain,
     /// Jumps inside the compiled code, when the lanes agree.
     Jump,
-    /// Stops for the block's barrier.
+    /// Stops for the block's barrier, or for the other warps.
     Barrier,
     /// The end of the warp.
     Exit,
@@ -332,6 +332,7 @@ pub(super) fn control(shapes: &Shapes<'_>, step: &Step) -> Control {
             }
         }
         Inst::Barrier { .. } if step.guard.is_none() => Control::Barrier,
+        Inst::Pass => Control::Barrier,
         Inst::Exit | Inst::Return => Control::Exit,
         Inst::Mbarrier(it) => match it.op {
             MbarrierOp::TryWait | MbarrierOp::TryWaitParity => Control::HandOver,

@@ -176,6 +176,7 @@ pub(super) fn ends_block(step: &Step) -> bool {
         | Inst::Barrier { .. }
         | Inst::ClusterArrive
         | Inst::ClusterWait
+        | Inst::Pass
         | Inst::Yield => true,
         Inst::Mbarrier(it) => matches!(it.op, MbarrierOp::TryWait | MbarrierOp::TryWaitParity),
         _ => false,

@@ -39,6 +39,7 @@ macro_rules! visitor {
                 | Inst::ClusterArrive
                 | Inst::ClusterWait
                 | Inst::Fence
+                | Inst::Pass
                 | Inst::Yield => {}
                 Inst::Mov { dst, src, .. } => {
                     visit(Read(src));

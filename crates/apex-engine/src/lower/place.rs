@@ -11,7 +11,7 @@ use super::order::{meeting_points, order};
 use super::promote::promote;
 use super::translate::{Draft, Slot};
 use super::width::width;
-use super::{Lowered, Outcome, clean, refuse};
+use super::{Lowered, Outcome, clean, refuse, turns};
 use crate::code::{Address, Step};
 use crate::code::{Block, Callee, Code, Inst, Reg, Src};
 use std::collections::HashMap;
@@ -96,6 +96,7 @@ pub(super) fn finish(mut draft: Draft) -> Outcome<Lowered> {
         set_constants(&mut function.graph, &constants);
         clean::clean(&mut function.graph, &draft.registers);
         function.graph.simplify();
+        turns::insert(&mut function.graph);
         function.order = order(&function.graph);
         let alive = live_in(&function.graph, &draft.registers)?;
         registers = registers.max(pressure(&function.graph, &draft.registers, &alive));

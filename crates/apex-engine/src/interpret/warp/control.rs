@@ -84,6 +84,10 @@ impl Warp {
                         me.groups[chosen].pc = pc + 1;
                     }
                 }
+                Inst::Pass => {
+                    me.groups[chosen].pc = pc + 1;
+                    return Ok(Turn::Over);
+                }
                 Inst::Yield => {
                     me.groups[chosen].pc = pc + 1;
                     me.rotate = true;
