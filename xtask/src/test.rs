@@ -1,8 +1,9 @@
 //! All tests, with everything they need installed first.
 //!
-//! Foreign readers of our exports (pyarrow, Perfetto's own schema, a JSON-schema checker) come from
-//! PyPI into a folder under `target/`, with pip alone: a system Python often lacks `venv`. The last thing
-//! printed is the runner's own count.
+//! Foreign readers of our exports (pyarrow, Perfetto's own schema, a JSON-schema checker) and NVIDIA's run-time
+//! compiler with its headers come from PyPI into a folder under `target/`, with pip alone: a system Python often
+//! lacks `venv`. The compiler has the version that the kept PTX was made with. The last thing printed is the
+//! runner's own count.
 
 use crate::cudart;
 use crate::run::{cargo, command, run, target};
@@ -10,7 +11,14 @@ use crate::tidy;
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
-const PYTHON_PACKAGES: [&str; 4] = ["pyarrow", "perfetto", "protobuf", "jsonschema"];
+const PYTHON_PACKAGES: [&str; 6] = [
+    "pyarrow",
+    "perfetto",
+    "protobuf",
+    "jsonschema",
+    "nvidia-cuda-nvrtc==13.0.88",
+    "nvidia-cuda-runtime==13.0.96",
+];
 
 /// Checks form, rules and behaviour.
 pub(crate) fn test() -> Result<()> {
@@ -24,10 +32,15 @@ pub(crate) fn test() -> Result<()> {
     run(cargo(&["test", "--package", "apex-core", "--lib", "exhaustive"])
         .env("RUSTFLAGS", "--cfg loom")
         .env("CARGO_TARGET_DIR", target().join("loom")))?;
-    run(&mut cargo(&["test", "--workspace", "--doc", "--quiet"]))?;
+    // Examples in the documentation run from a folder of their own, where no library lies beside them.
+    run(cargo(&["test", "--workspace", "--doc", "--quiet"])
+        .env("PYTHONPATH", &packages)
+        .env("APEX_KERNEL_CACHE", target().join("kernel-cache"))
+        .env("APEX_SOFTGPU_LIBRARY", target().join("debug/libapex_softgpu.so")))?;
     run(cargo(&["nextest", "run", "--workspace", "--no-fail-fast"])
         .env("APEX_TEST_PYTHON", "python3")
         .env("PYTHONPATH", packages)
+        .env("APEX_KERNEL_CACHE", target().join("kernel-cache"))
         .env("APEX_TEST_BIN", target().join("debug")))
 }
 

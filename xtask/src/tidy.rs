@@ -22,7 +22,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("apex-libcuda", &["apex-cuda", "apex-softgpu"]),
     ("apex-cudart", &["apex-cuda"]),
     ("apex-daemon", &["apex-core", "apex-cuda", "apex-policy"]),
-    ("apex-cli", &["apex-core", "apex-cuda", "apex-daemon"]),
+    ("apex-exec", &["apex-core", "apex-cuda", "apex-policy", "apex-ptx"]),
+    ("apex-cli", &["apex-core", "apex-cuda", "apex-daemon", "apex-exec"]),
     ("apex-e2e", &["apex-core", "apex-daemon"]),
     ("xtask", &["apex-core", "apex-cuda"]),
 ];

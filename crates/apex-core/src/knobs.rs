@@ -97,6 +97,12 @@ knobs! {
     softgpu_clock: Clock = Clock::Wall, "APEX_SOFTGPU_CLOCK";
     /// 1 lets the software GPU name every kernel that fails, and why, on stderr.
     softgpu_verbose: bool = false, "APEX_SOFTGPU_VERBOSE";
+    /// Path of the software GPU's library for programs that use apex-exec; by default it is looked for beside the program.
+    softgpu_library: Option<PathBuf> = None, "APEX_SOFTGPU_LIBRARY";
+    /// Directory of the compiled kernels that apex-exec keeps; by default apex/kernels in the user's cache directory.
+    kernel_cache: Option<PathBuf> = None, "APEX_KERNEL_CACHE";
+    /// Bytes that the kept kernels may take; the oldest go first, and 0 keeps none.
+    kernel_cache_bytes: u64 = 256 << 20, "APEX_KERNEL_CACHE_BYTES";
 }
 
 /// What event times on the software GPU tell.
