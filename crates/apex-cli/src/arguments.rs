@@ -149,6 +149,8 @@ pub(crate) enum Bench {
         #[arg(long)]
         json: bool,
     },
+    /// The kernel zoo: times, rates and occupancy of each kernel over its launch space.
+    Zoo(Zoo),
     /// Launches the kernels that are measured.
     #[command(hide = true)]
     SoftgpuKernels,
@@ -160,6 +162,46 @@ pub(crate) enum Bench {
         #[arg(long)]
         quick: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Zoo {
+    /// Only this kernel; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) kernel: Vec<String>,
+    /// Configurations of each kernel, or all.
+    #[arg(long, value_name = "N|all", default_value = "20", value_parser = configurations)]
+    pub(crate) configs: Configurations,
+    /// Which configurations: another seed takes others.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Compare the results with references too.
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Empty the second-level cache before each run.
+    #[arg(long)]
+    pub(crate) cold: bool,
+    /// Small problems and few runs, as always on the software GPU.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// What to run on: a GPU if there is one (auto), the software GPU, or a GPU and nothing else.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) device: DeviceWord,
+    /// Print a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How many configurations of a kernel; all without a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Configurations(pub(crate) Option<usize>);
+
+fn configurations(word: &str) -> Result<Configurations, String> {
+    match (word, word.parse()) {
+        ("all", _) => Ok(Configurations(None)),
+        (_, Ok(count)) if count > 0 => Ok(Configurations(Some(count))),
+        _ => Err("a number from 1 on, or all".into()),
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -7,6 +7,7 @@ pub(crate) mod calls;
 pub(crate) mod kernels;
 mod shim;
 mod softgpu;
+mod zoo;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -56,6 +57,13 @@ pub(crate) fn shim(quick: bool, json: bool) -> Result<ExitCode> {
 /// Runs the software GPU's benchmark and shows it.
 pub(crate) fn softgpu(quick: bool, json: bool) -> Result<ExitCode> {
     show(&softgpu::measure(quick)?, json, softgpu::print_rows)
+}
+
+/// Runs the kernel zoo and shows it; fails where a kernel was wrong or did not run.
+pub(crate) fn zoo(arguments: &crate::arguments::Zoo) -> Result<ExitCode> {
+    let report = zoo::measure(arguments)?;
+    let shown = show(&report, arguments.json, zoo::print_rows)?;
+    Ok(if report.bars.iter().all(|bar| bar.ok) { shown } else { ExitCode::FAILURE })
 }
 
 fn show(report: &Report, json: bool, print_rows: fn(&[serde_json::Value])) -> Result<ExitCode> {

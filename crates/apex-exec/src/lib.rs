@@ -47,6 +47,7 @@ mod order;
 mod parameters;
 mod pipeline;
 mod stream;
+pub mod zoo;
 
 // Where this crate meets the driver, the loader and the compiler.
 #[allow(unsafe_code)]
