@@ -669,16 +669,19 @@ impl Kernel {
         self.divergent |= own;
         self.line(&format!("mov.u32 {counter}, 0;"));
         self.text.push_str(&format!("{head}:\n"));
+        let body = self.text.len();
         for _ in 0..1 + self.random.below(5) {
             self.statement();
         }
         let exits = self.random.chance(25);
         let out = self.label();
         if exits {
-            // A way out of the middle.
+            // A way out of the middle, unless all lanes must come back to a shuffle or a barrier before it.
             let p = self.predicate();
             self.divergent = true;
-            self.line(&format!("@{p} bra {out};"));
+            if !self.text[body..].contains(".sync") {
+                self.line(&format!("@{p} bra {out};"));
+            }
             for _ in 0..1 + self.random.below(3) {
                 self.statement();
             }
