@@ -149,6 +149,18 @@ pub(crate) enum Bench {
         #[arg(long)]
         json: bool,
     },
+    /// The executor's operations, against cuBLASLt and PyTorch on the same shapes.
+    Exec {
+        /// Fewer rounds and fewer products.
+        #[arg(long)]
+        quick: bool,
+        /// Say which kernel every product takes, and why.
+        #[arg(long)]
+        explain: bool,
+        /// Print a JSON document.
+        #[arg(long)]
+        json: bool,
+    },
     /// The kernel zoo: times, rates and occupancy of each kernel over its launch space.
     Zoo(Zoo),
     /// Launches the kernels that are measured.

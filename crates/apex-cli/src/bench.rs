@@ -4,6 +4,7 @@
 //! promise: its value is computed from the rows, never typed in.
 
 pub(crate) mod calls;
+mod exec;
 pub(crate) mod kernels;
 mod shim;
 mod softgpu;
@@ -57,6 +58,11 @@ pub(crate) fn shim(quick: bool, json: bool) -> Result<ExitCode> {
 /// Runs the software GPU's benchmark and shows it.
 pub(crate) fn softgpu(quick: bool, json: bool) -> Result<ExitCode> {
     show(&softgpu::measure(quick)?, json, softgpu::print_rows)
+}
+
+/// Runs the executor's benchmark and shows it.
+pub(crate) fn exec(quick: bool, explain: bool, json: bool) -> Result<ExitCode> {
+    show(&exec::measure(quick, explain)?, json, exec::print_rows)
 }
 
 /// Runs the kernel zoo and shows it; fails where a kernel was wrong or did not run.

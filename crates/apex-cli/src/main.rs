@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Verb::Bench(Bench::Shim { quick, json }) => bench::shim(quick, json),
         Verb::Bench(Bench::ShimCalls { threads, quick }) => bench::calls::measure(threads, quick),
         Verb::Bench(Bench::Softgpu { quick, json }) => bench::softgpu(quick, json),
+        Verb::Bench(Bench::Exec { quick, explain, json }) => bench::exec(quick, explain, json),
         Verb::Bench(Bench::Zoo(arguments)) => bench::zoo(&arguments),
         Verb::Bench(Bench::SoftgpuKernels) => bench::kernels::measure(),
         Verb::Completions { shell } => {

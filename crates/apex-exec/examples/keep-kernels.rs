@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut failed = false;
-    for source in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels")) {
+    for source in kept_sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels")) {
         match keep(&source) {
             Ok(changed) => {
                 println!(
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
 /// Whether the PTX of a source has changed.
 fn keep(path: &Path) -> Result<bool, String> {
     let source = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let options = CompileOptions::of_source(&source);
+    let options = CompileOptions::of_source(&source).include(path.parent().unwrap_or(path));
     let ptx = compile_to_ptx(&source, &options).map_err(|error| error.to_string())?;
     let kept = path.with_extension("ptx");
     if std::fs::read_to_string(&kept).is_ok_and(|before| before == ptx) {
@@ -38,6 +38,15 @@ fn keep(path: &Path) -> Result<bool, String> {
     }
     std::fs::write(&kept, ptx).map_err(|error| error.to_string())?;
     Ok(true)
+}
+
+/// Every source whose PTX is kept.
+fn kept_sources(folder: &Path) -> Vec<PathBuf> {
+    let is_kept = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        !text.lines().any(|line| line.starts_with("// keep: nothing"))
+    };
+    sources(folder).into_iter().filter(is_kept).collect()
 }
 
 /// Every `.cu` file below a folder.

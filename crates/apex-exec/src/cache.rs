@@ -26,6 +26,11 @@ pub(crate) fn get(key: &str) -> Option<String> {
     place()?.get(key)
 }
 
+/// Where it lies; nowhere if nothing is kept.
+pub(crate) fn folder() -> Option<&'static Path> {
+    place().map(|place| place.folder.as_path())
+}
+
 /// Keeps the PTX for a key.
 pub(crate) fn put(key: &str, ptx: &str) {
     if let Some(place) = place() {

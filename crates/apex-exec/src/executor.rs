@@ -7,6 +7,7 @@ use crate::device::{self, Device, DeviceFacts};
 use crate::element::Element;
 use crate::error::Result;
 use crate::kept::KeptSource;
+use crate::matmul::MatmulState;
 use crate::module::Module;
 use crate::pinned::Pinned;
 use crate::stream::Stream;
@@ -32,6 +33,8 @@ pub struct Executor {
 }
 
 struct Inner {
+    // What products keep goes before the stream that it was made on.
+    matmul: MatmulState,
     // The stream goes before the context that it holds.
     stream: Stream,
     context: Arc<Context>,
@@ -77,7 +80,8 @@ impl Executor {
         let (driver, number) = device::choose(device)?;
         let context = Context::new(driver, number)?;
         let stream = Stream::new(&context)?;
-        Ok(Executor { inner: Arc::new(Inner { stream, context, kept: Mutex::default() }) })
+        let (kept, matmul) = (Mutex::default(), MatmulState::default());
+        Ok(Executor { inner: Arc::new(Inner { matmul, stream, context, kept }) })
     }
 
     /// What the device is.
@@ -373,6 +377,11 @@ impl Executor {
     /// What the driver says, also of work that failed before.
     pub fn synchronize(&self) -> Result<()> {
         self.inner.context.synchronize()
+    }
+
+    /// What products remember on this executor.
+    pub(crate) fn matmul_state(&self) -> &MatmulState {
+        &self.inner.matmul
     }
 }
 

@@ -37,12 +37,14 @@ mod element;
 mod error;
 mod event;
 mod executor;
-#[allow(dead_code, reason = "for the operations")]
+mod expression;
 mod foreign;
 mod grid;
 mod kept;
 mod kernel;
+mod matmul;
 mod module;
+mod ops;
 mod order;
 mod parameters;
 mod pipeline;
@@ -59,7 +61,6 @@ mod driver;
 #[allow(unsafe_code)]
 mod launch;
 #[allow(unsafe_code)]
-#[allow(dead_code, reason = "for the operations")]
 mod libraries;
 #[allow(unsafe_code)]
 mod memory;
@@ -75,11 +76,14 @@ pub use element::Element;
 pub use error::{Error, Result};
 pub use event::Event;
 pub use executor::{Executor, global};
+pub use expression::{Expression, Fused};
 pub use grid::Grid;
 pub use kept::{EXAMPLE, KeptSource};
 pub use kernel::{Kernel, KernelAttributes};
 pub use launch::{Argument, Launch};
+pub use matmul::{Activation, Matmul, MatmulChoice, MatmulKernel, MatmulShape, measure_matmul};
 pub use module::Module;
+pub use ops::{BatchStatistics, Channels, Float, Function, Norm, Ops, Reduction, Running};
 pub use pinned::{Pending, Pinned};
 pub use pipeline::Pipeline;
 pub use stream::Stream;

@@ -22,6 +22,8 @@
 //
 // Leading dimensions and batch strides count elements; a stride of 0 shares a matrix among batches.
 // Any shape and any alignment; k may be 0; bias may be null; C must not overlap A or B.
+//
+// keep: nothing (compiled at run time, for the transposes and tiles of a product)
 
 #include "elements.cuh"
 #include "f32_chunks.cuh"

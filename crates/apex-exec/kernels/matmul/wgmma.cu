@@ -36,6 +36,8 @@
 // at 2048 to 8192, 4 at 1024. `c` is the address in map_c; it is read with beta, and written where a
 // row ends within 16 bytes. bias may be null. k may be 0 (the maps of A and B are then not looked at);
 // m, n and batches are at least 1; C must not overlap A or B.
+//
+// keep: nothing (compiled at run time, for the transposes and tiles of a product)
 
 #include "elements.cuh"
 

@@ -1,0 +1,118 @@
+//! The matrix product: C = activation(alpha · op(A) op(B) + beta · C + bias), in rows, alone or in batches.
+//!
+//! A [`Matmul`] says what is multiplied; [`Ops::matmul`] checks it against the memory given, asks
+//! [`choose`](choose::choose) for a kernel, and launches it. The choice is a pure function of device, shape,
+//! alignment and the [table](table::Table) of what was measured, and [`Ops::explain_matmul`] tells it with its
+//! reason.
+
+pub(crate) mod choose;
+mod kernels;
+mod launch;
+mod measure;
+mod request;
+mod state;
+pub(crate) mod table;
+
+// Where products meet cuBLASLt and the driver's tensor maps.
+#[allow(unsafe_code)]
+mod cublas;
+#[allow(unsafe_code)]
+mod tensor_map;
+
+pub use choose::{MatmulChoice, MatmulKernel};
+pub use measure::{MatmulShape, measure_matmul};
+pub use request::{Activation, Matmul};
+pub(crate) use state::MatmulState;
+
+use crate::buffer::{Readable, View, Writable};
+use crate::error::Result;
+use crate::ops::{Float, Ops};
+use request::{Operands, Places};
+
+impl Ops<'_> {
+    /// Multiplies matrices.
+    ///
+    /// ```
+    /// # fn main() -> apex_exec::Result<()> {
+    /// use apex_exec::Matmul;
+    ///
+    /// let executor = apex_exec::Executor::new(apex_exec::Device::Auto)?;
+    /// let a = executor.upload(&[1.0_f32, 2.0, 3.0, 4.0])?;
+    /// let b = executor.upload(&[1.0_f32, 0.0, 0.0, 2.0])?;
+    /// let mut c = executor.zeros::<f32>(4)?;
+    /// executor.ops().matmul(&Matmul::new(2, 2, 2), &a, &b, &mut c)?;
+    /// assert_eq!(executor.download(&c)?, [1.0, 4.0, 3.0, 8.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn matmul<T: Float>(
+        &self,
+        product: &Matmul,
+        a: impl Readable<T>,
+        b: impl Readable<T>,
+        mut c: impl Writable<T>,
+    ) -> Result<()> {
+        self.multiply(product, a.as_view(), b.as_view(), None, c.as_view_mut())
+    }
+
+    /// Multiplies matrices and adds a bias, one number per column, before the activation.
+    ///
+    /// ```
+    /// # fn main() -> apex_exec::Result<()> {
+    /// use apex_exec::{Activation, Matmul};
+    ///
+    /// let executor = apex_exec::Executor::new(apex_exec::Device::Auto)?;
+    /// let a = executor.upload(&[1.0_f32, 2.0, 3.0, 4.0])?;
+    /// let one = executor.upload(&[1.0_f32, 0.0, 0.0, 1.0])?;
+    /// let bias = executor.upload(&[-2.0_f32, 10.0])?;
+    /// let mut c = executor.zeros::<f32>(4)?;
+    /// let product = Matmul::new(2, 2, 2).activation(Activation::Relu);
+    /// executor.ops().matmul_bias(&product, &a, &one, &bias, &mut c)?;
+    /// assert_eq!(executor.download(&c)?, [0.0, 12.0, 1.0, 14.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn matmul_bias<T: Float>(
+        &self,
+        product: &Matmul,
+        a: impl Readable<T>,
+        b: impl Readable<T>,
+        bias: impl Readable<T>,
+        mut c: impl Writable<T>,
+    ) -> Result<()> {
+        self.multiply(product, a.as_view(), b.as_view(), Some(bias.as_view()), c.as_view_mut())
+    }
+
+    /// Which kernel a product would take, and why, for matrices that begin where allocations do.
+    ///
+    /// ```
+    /// # fn main() -> apex_exec::Result<()> {
+    /// let executor = apex_exec::Executor::new(apex_exec::Device::Auto)?;
+    /// let choice = executor.ops().explain_matmul::<f32>(&apex_exec::Matmul::new(256, 256, 256))?;
+    /// println!("{choice}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn explain_matmul<T: Float>(&self, product: &Matmul) -> Result<MatmulChoice> {
+        let operands = Operands::new(product)?;
+        self.choose::<T>(product, &operands, Places { a: 0, b: 0, c: 0 })
+    }
+
+    fn multiply<T: Float>(
+        &self,
+        product: &Matmul,
+        a: View<'_, T>,
+        b: View<'_, T>,
+        bias: Option<View<'_, T>>,
+        c: crate::buffer::ViewMut<'_, T>,
+    ) -> Result<()> {
+        let operands = Operands::new(product)?;
+        operands.check(a.len(), b.len(), bias.as_ref().map(View::len), c.len())?;
+        if operands.is_empty() {
+            return Ok(());
+        }
+        let places = Places { a: *a.place().address, b: *b.place().address, c: *c.place().address };
+        let plan = self.plan::<T>(product, &operands, places)?;
+        self.run_matmul(&plan, product, &operands, a, b, bias, c)
+    }
+}
