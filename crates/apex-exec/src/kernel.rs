@@ -74,14 +74,9 @@ impl Kernel {
     ) -> Result<Kernel> {
         use sys::CUfunction_attribute::*;
         let number = |which| code.attribute(raw, which);
-        let parameters = match code.parameter_bytes(raw)? {
-            Some(sizes) => with_kinds(sizes, declared),
-            None => declared.map(Box::from).ok_or_else(|| Error::BadImage {
-                kind: "cubin or fatbin",
-                reason: "the driver does not say what its kernels take (it is older than CUDA 12.4): load \
-                         PTX, or update the driver"
-                    .into(),
-            })?,
+        let parameters = match declared {
+            Some(list) => list.into(),
+            None => of_driver(code, raw)?,
         };
         Ok(Kernel {
             inner: Arc::new(Inner {
@@ -201,18 +196,17 @@ impl Kernel {
     }
 }
 
-/// Joins the driver's sizes with what PTX declares; the driver is right where they differ.
-fn with_kinds(sizes: Vec<u32>, declared: Option<&[Declared]>) -> Box<[Declared]> {
-    let same = declared.filter(|list| {
-        list.len() == sizes.len() && list.iter().zip(&sizes).all(|(one, size)| one.bytes == *size)
-    });
-    match same {
-        Some(list) => list.into(),
-        None => {
-            let open = |bytes| Declared { bytes, kind: ParameterKind::Open };
-            sizes.into_iter().map(open).collect()
-        }
-    }
+/// What the driver knows of parameters: their sizes. It is asked only where there is no PTX, because it tells
+/// the end of the list by an error, and tools that watch for errors would show one per kernel.
+fn of_driver(code: &Code, raw: FunctionHandle) -> Result<Box<[Declared]>> {
+    let sizes = code.parameter_bytes(raw)?.ok_or_else(|| Error::BadImage {
+        kind: "cubin or fatbin",
+        reason: "the driver does not say what its kernels take (it is older than CUDA 12.4): load PTX, or \
+                 update the driver"
+            .into(),
+    })?;
+    let open = |bytes| Declared { bytes, kind: ParameterKind::Open };
+    Ok(sizes.into_iter().map(open).collect())
 }
 
 impl fmt::Debug for Kernel {

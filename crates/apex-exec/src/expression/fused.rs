@@ -6,9 +6,8 @@ use crate::buffer::{View, Writable};
 use crate::compile::CompileOptions;
 use crate::error::{Error, Result};
 use crate::executor::Executor;
-use crate::grid::Grid;
 use crate::kernel::Kernel;
-use crate::ops::{Float, kernels, lanes, shape};
+use crate::ops::{Float, kernels, launch_shape, shape};
 use crate::stream::Stream;
 use core::fmt;
 use core::marker::PhantomData;
@@ -34,7 +33,7 @@ pub struct Fused<T: Float> {
 }
 
 enum Way {
-    OneKernel { kernel: Kernel, unroll: u32 },
+    OneKernel(Kernel),
     Steps,
 }
 
@@ -57,10 +56,9 @@ impl Executor {
     /// ```
     pub fn fuse<T: Float>(&self, expression: &Expression) -> Result<Fused<T>> {
         let plan = Plan::new(expression)?;
-        let unroll = plan.vectors_per_thread(size_of::<T>());
-        let source = format!("{}\n{}", kernels::PRELUDE, plan.source(T::KERNEL_NAME, unroll));
+        let source = format!("{}\n{}", kernels::PRELUDE, plan.source(T::KERNEL_NAME));
         let way = match self.compile(&source, &CompileOptions::default()) {
-            Ok(module) => Way::OneKernel { kernel: module.kernel("fused")?, unroll },
+            Ok(module) => Way::OneKernel(module.kernel("fused")?),
             Err(Error::LibraryMissing { .. }) => Way::Steps,
             Err(error) => return Err(error),
         };
@@ -101,9 +99,9 @@ impl<T: Float> Fused<T> {
     pub fn explain(&self) -> String {
         let Fused { text, plan, .. } = self;
         match &self.way {
-            Way::OneKernel { kernel, unroll } => format!(
+            Way::OneKernel(kernel) => format!(
                 "{text}: one kernel of {} registers; every input is read once and the result written \
-                 once, {unroll} vectors of 16 bytes per thread at a time",
+                 once",
                 kernel.attributes().registers
             ),
             Way::Steps => format!(
@@ -172,16 +170,10 @@ impl<T: Float> Fused<T> {
                 let ops = self.executor.ops().on(stream);
                 steps::run(&ops, &self.plan, inputs, parameters, columns, output)
             }
-            Way::OneKernel { kernel, unroll } => {
+            Way::OneKernel(kernel) => {
                 let numbers: Vec<T::Wide> =
                     parameters.iter().map(|value| T::Wide::from_f64(*value)).collect();
-                let vectors = count.div_ceil(lanes::<T>());
-                let threads = if vectors < 256 * unroll * self.executor.facts().multiprocessors {
-                    64
-                } else {
-                    256
-                };
-                let grid = Grid::linear(vectors.div_ceil(threads * unroll), threads);
+                let grid = launch_shape::<T>(count, self.executor.facts().multiprocessors);
                 let mut launch = stream.launch(kernel, grid);
                 for input in inputs {
                     launch.arg(input);

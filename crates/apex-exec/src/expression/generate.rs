@@ -126,21 +126,9 @@ impl Plan {
         })
     }
 
-    /// Vectors that a thread has on their way: fewer of each where there are many inputs.
-    pub(crate) fn vectors_per_thread(&self, element_bytes: usize) -> u32 {
-        let arrays = self.inputs.iter().filter(|is_row| !**is_row).count();
-        match (arrays, element_bytes) {
-            (..=2, 4..) => 4,
-            (..=4, _) => 2,
-            _ => 1,
-        }
-    }
-
     /// The source of the kernel, without the prelude.
-    pub(crate) fn source(&self, type_name: &str, unroll: u32) -> String {
-        let mut text = format!(
-            "typedef {type_name} T;\ntypedef Wide<T> W;\nenum : u32 {{ UNROLL = {unroll} }};\n\n"
-        );
+    pub(crate) fn source(&self, type_name: &str) -> String {
+        let mut text = format!("typedef {type_name} T;\ntypedef Wide<T> W;\n\n");
         self.write_chain(&mut text);
         self.write_kernel(&mut text);
         text
@@ -241,28 +229,14 @@ impl Plan {
             out[at] = narrow<T>(chain({single}{parameters}));
         return;
     }}
-    const u32 head = head_of(out, count), vectors = (count - head) / LANES, chunk = blockDim.x * UNROLL;
-    const u32 begin = blockIdx.x * chunk;
-    auto finish = [&](u32 vector{quad_parameters}) {{
+    const u32 head = head_of(out, count), vectors = (count - head) / LANES;
+    const u32 vector = blockIdx.x * blockDim.x + threadIdx.x;
+    if (vector < vectors) {{
+        const u64 at = head + (u64)vector * LANES;
         W y[LANES]{values};
 {unpack}{first_column}#pragma unroll
         for (u32 i = 0; i < LANES; i++) {{ y[i] = chain({lane}{parameters});{next_column} }}
-        store_quad(out + head + (u64)vector * LANES, Packed<T>::pack(y));
-    }};
-    if (begin + chunk <= vectors) {{
-        Quad {quads};
-#pragma unroll
-        for (u32 u = 0; u < UNROLL; u++) {{
-            const u64 at = head + (u64)(begin + u * blockDim.x + threadIdx.x) * LANES;
-{loads}        }}
-#pragma unroll
-        for (u32 u = 0; u < UNROLL; u++) finish(begin + u * blockDim.x + threadIdx.x{loaded});
-    }} else {{
-#pragma unroll 1
-        for (u32 vector = begin + threadIdx.x; vector < vectors; vector += blockDim.x) {{
-            const u64 at = head + (u64)vector * LANES;
-            finish(vector{direct});
-        }}
+        store_quad(out + at, Packed<T>::pack(y));
     }}
     if (blockIdx.x == 0) {{
         const u32 tail = head + vectors * LANES;
@@ -276,14 +250,9 @@ impl Plan {
             pointers = pointers.join(", "),
             alike = arrays(&|i| format!(" && alike(a{i}, out)")),
             single = single.join(", "),
-            quad_parameters = arrays(&|i| format!(", const Quad &q{i}")),
             values = arrays(&|i| format!(", x{i}[LANES]")),
-            unpack = arrays(&|i| format!("        Packed<T>::unpack(q{i}, x{i});\n")),
+            unpack = arrays(&|i| format!("        Packed<T>::unpack(load_quad(a{i} + at), x{i});\n")),
             lane = lane.join(", "),
-            quads = arrays(&|i| format!(", q{i}[UNROLL]")).trim_start_matches(", "),
-            loads = arrays(&|i| format!("            q{i}[u] = load_quad(a{i} + at);\n")),
-            loaded = arrays(&|i| format!(", q{i}[u]")),
-            direct = arrays(&|i| format!(", load_quad(a{i} + at)")),
         );
     }
 }
@@ -296,7 +265,7 @@ mod tests {
     fn a_shared_part_is_one_line() {
         let shared = Expression::input(0) + 1.0;
         let plan = Plan::new(&(shared.clone() * shared)).unwrap();
-        let source = plan.source("float", 4);
+        let source = plan.source("float");
         assert_eq!(source.matches("= v0 + v1;").count(), 1, "{source}");
         assert!(source.contains("= v2 * v2;"), "{source}");
     }

@@ -217,6 +217,11 @@ impl Plan {
                 .map_err(|error| failed("cublasLtMatmulPreferenceCreate", error))?,
         );
         preference.set(Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &WORKSPACE_BYTES)?;
+        // Parts of a sum are joined in the type they were computed in: joined in 16 bits, a product can be off
+        // by two last places.
+        let joined_in =
+            sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
+        preference.set(Attribute::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &joined_in)?;
         let [a, b, c] = key.alignments;
         preference.set(Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &b)?;
         preference.set(Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &a)?;

@@ -1,7 +1,7 @@
 //! Functions of one element, and the sum of two arrays.
 //!
-//! A block takes vectors that lie together and each thread several of them, so the grid follows from the
-//! length. Little work is cut into smaller blocks, so that every multiprocessor gets some.
+//! A block takes vectors that lie together and each thread one of them, so the grid follows from the length.
+//! Little work is cut into smaller blocks, so that every multiprocessor gets some.
 
 use super::shape;
 use super::{Float, Ops, kernels, lanes};
@@ -195,21 +195,11 @@ named! {
     gelu_tanh, gelu_tanh_in_place, GeluTanh, "The Gaussian error linear unit (with tanh)";
 }
 
-/// Vectors that a thread of an elementwise kernel takes; the kernels know the same number.
-pub(crate) const fn vectors_per_thread<T>() -> u32 {
-    match size_of::<T>() {
-        2 => 2,
-        8 => 1,
-        _ => 4,
-    }
-}
-
 /// The grid of an elementwise kernel.
 pub(crate) fn launch_shape<T: Element>(count: u32, multiprocessors: u32) -> Grid {
     let vectors = count.div_ceil(lanes::<T>());
-    let blocks = |threads: u32| vectors.div_ceil(threads * vectors_per_thread::<T>());
-    let threads = if blocks(256) < multiprocessors { 64 } else { 256 };
-    Grid::linear(blocks(threads), threads)
+    let threads = if vectors < 256 * multiprocessors { 64 } else { 256 };
+    Grid::linear(vectors.div_ceil(threads), threads)
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! Batch normalisation against f64 references: what it returns, what it writes, and the running statistics.
+
 use crate::given::{Placed, Random, assert_close, executor, wide};
 use apex_exec::{Channels, Float, Norm, Running};
 

@@ -1,3 +1,5 @@
+//! Functions of single elements against f64 references, heads and tails of every alignment included.
+
 use crate::given::{Placed, Random, assert_close, executor, wide};
 use apex_exec::{Float, Function};
 

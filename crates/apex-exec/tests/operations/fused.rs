@@ -1,3 +1,5 @@
+//! Formulas as one kernel, and step by step, against the same formula in f64.
+
 use crate::given::{Placed, Random, assert_close, executor, step, wide};
 use apex_exec::{Expression, Float, Fused};
 

@@ -1,3 +1,5 @@
+//! Products of every kernel that takes them, against f64 sums of the same rounded inputs.
+
 use crate::elementwise::reference as function;
 use crate::given::{Placed, Random, assert_close, executor, wide};
 use apex_exec::{

@@ -1,3 +1,5 @@
+//! Reductions over everything, rows and columns against f64 references.
+
 use crate::given::{Placed, Random, assert_close, executor, wide};
 use apex_exec::{Float, Reduction};
 

@@ -1,3 +1,5 @@
+//! Softmax and layer normalisation of rows from one element to longer than registers hold.
+
 use crate::given::{Placed, Random, assert_close, executor, wide};
 use apex_exec::{Float, Norm};
 

@@ -1,3 +1,5 @@
+//! Transposes move every element and change none.
+
 use crate::given::{Random, executor};
 use apex_exec::Element;
 

@@ -1,9 +1,10 @@
-//! The pipeline beside the serial form: upload, compute and download of many pieces, balanced so that computing
-//! takes about as long as copying.
+//! The pipeline beside the serial form: upload, compute and download of many pieces in pinned memory, balanced so
+//! that computing takes about as long as copying.
 
 use super::median;
 use anyhow::Result;
-use apex_exec::{CompileOptions, Executor, Grid, Kernel, Pipeline};
+use apex_exec::{CompileOptions, Executor, Grid, Kernel, Pinned, Pipeline};
+use std::cell::Cell;
 use std::time::Instant;
 
 /// Multiplies and adds `steps` times per element, so that computing can be made as long as copying.
@@ -22,22 +23,32 @@ pub(super) fn measure(executor: &Executor, quick: bool) -> Result<(f64, f64)> {
     let is_software = executor.facts().is_software;
     let (pieces, elements) = if is_software { (4, 1 << 12) } else { (24, 4 << 20) };
     let kernel = executor.compile(SOURCE, &CompileOptions::default())?.kernel("spin")?;
-    let data: Vec<Vec<f32>> = (0..pieces).map(|piece| vec![piece as f32; elements]).collect();
+    let data: Vec<Pinned<f32>> = (0..pieces)
+        .map(|piece| executor.pinned_from(&vec![piece as f32; elements]))
+        .collect::<apex_exec::Result<_>>()?;
+    let data = Cell::new(data);
     let steps = balanced_steps(executor, &kernel, elements)?;
     let run = |depth: usize| -> Result<f64> {
         let pipeline = Pipeline::new(executor, depth)?;
+        // The pieces come back with their results and are used again.
+        let mut used = Vec::with_capacity(pieces);
         let begin = Instant::now();
-        pipeline.run(
-            data.iter(),
+        pipeline.run_pinned(
+            data.take(),
             |length| length,
             |stream, piece, result| {
                 let count = piece.len() as u32;
                 let grid = Grid::for_elements(u64::from(count), 256);
                 stream.launch(&kernel, grid).arg(piece).arg(result).arg(&count).arg(&steps).run()
             },
-            |_: &[f32]| Ok(()),
+            |piece, _: &[f32]| {
+                used.push(piece);
+                Ok(())
+            },
         )?;
-        Ok(begin.elapsed().as_secs_f64())
+        let seconds = begin.elapsed().as_secs_f64();
+        data.set(used);
+        Ok(seconds)
     };
     let mut times = [Vec::new(), Vec::new()];
     run(1)?;
