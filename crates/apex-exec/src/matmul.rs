@@ -95,7 +95,7 @@ impl Ops<'_> {
     /// ```
     pub fn explain_matmul<T: Float>(&self, product: &Matmul) -> Result<MatmulChoice> {
         let operands = Operands::new(product)?;
-        self.choose::<T>(product, &operands, Places { a: 0, b: 0, c: 0 })
+        self.choose::<T>(product, &operands, Places { a: 0, b: 0, c: 0, has_bias: false })
     }
 
     fn multiply<T: Float>(
@@ -111,7 +111,12 @@ impl Ops<'_> {
         if operands.is_empty() {
             return Ok(());
         }
-        let places = Places { a: *a.place().address, b: *b.place().address, c: *c.place().address };
+        let places = Places {
+            a: *a.place().address,
+            b: *b.place().address,
+            c: *c.place().address,
+            has_bias: bias.is_some(),
+        };
         let plan = self.plan::<T>(product, &operands, places)?;
         self.run_matmul(&plan, product, &operands, a, b, bias, c)
     }

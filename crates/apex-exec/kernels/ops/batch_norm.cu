@@ -189,7 +189,7 @@ __device__ __forceinline__ void normalise(const T *input, T *output, const Wide<
                                           const Wide<T> *gamma, const Wide<T> *beta, u32 count, Divisor plane,
                                           Divisor channels, u32 layout, u32 is_variance, Wide<T> epsilon) {
     typedef Wide<T> W;
-    constexpr u32 LANES = Lanes<T>::count;
+    constexpr u32 LANES = Lanes<T>::count, UNROLL = sizeof(T) == 2 ? 2 : sizeof(T) == 8 ? 1 : 4;
     auto channel_at = [&](u32 index) {
         W inverse = deviation[index];
         if (is_variance) inverse = inverse_root(inverse + epsilon);
@@ -202,12 +202,19 @@ __device__ __forceinline__ void normalise(const T *input, T *output, const Wide<
             output[i] = narrow<T>(channel_at(channel_of(i)).apply(widen(input[i])));
         return;
     }
-    const u32 head = head_of(input, count), vectors = (count - head) / LANES;
-    const u32 vector = block * blockDim.x + threadIdx.x;
-    if (vector < vectors) {
+    const u32 head = head_of(input, count), vectors = (count - head) / LANES, chunk = blockDim.x * UNROLL;
+    const u32 first = block * chunk + threadIdx.x;
+    Quad quads[UNROLL];
+#pragma unroll
+    for (u32 u = 0; u < UNROLL; u++)
+        if (first + u * blockDim.x < vectors) quads[u] = load_quad(input + head + (u64)(first + u * blockDim.x) * LANES);
+#pragma unroll
+    for (u32 u = 0; u < UNROLL; u++) {
+        const u32 vector = first + u * blockDim.x;
+        if (vector >= vectors) continue;
         const u32 at = head + vector * LANES;
         W values[LANES];
-        Packed<T>::unpack(load_quad(input + at), values);
+        Packed<T>::unpack(quads[u], values);
         if (layout == ONE_CHANNEL) {
             const Channel<W> channel = channel_at(channel_of(at));
 #pragma unroll

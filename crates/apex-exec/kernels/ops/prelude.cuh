@@ -49,11 +49,6 @@ __device__ __forceinline__ Quad load_quad(const void *place) {
     const uint4 quad = *(const uint4 *)place;
     return Quad{{quad.x, quad.y, quad.z, quad.w}};
 }
-// The same for what is read once: it leaves the caches first.
-__device__ __forceinline__ Quad load_quad_once(const void *place) {
-    const uint4 quad = __ldcs((const uint4 *)place);
-    return Quad{{quad.x, quad.y, quad.z, quad.w}};
-}
 __device__ __forceinline__ void store_quad(void *place, const Quad &quad) {
     *(uint4 *)place = make_uint4(quad.word[0], quad.word[1], quad.word[2], quad.word[3]);
 }
@@ -126,16 +121,12 @@ template <class T, int COUNT> struct Run {
     static __device__ __forceinline__ void load(const T *place, Wide<T> *values) {
         Packed<T>::unpack(load_quad(place), values);
     }
-    static __device__ __forceinline__ void load_once(const T *place, Wide<T> *values) {
-        Packed<T>::unpack(load_quad_once(place), values);
-    }
     static __device__ __forceinline__ void store(T *place, const Wide<T> *values) {
         store_quad(place, Packed<T>::pack(values));
     }
 };
 template <class T> struct Run<T, 1> {
     static __device__ __forceinline__ void load(const T *place, Wide<T> *values) { values[0] = widen(*place); }
-    static __device__ __forceinline__ void load_once(const T *place, Wide<T> *values) { load(place, values); }
     static __device__ __forceinline__ void store(T *place, const Wide<T> *values) { *place = narrow<T>(values[0]); }
 };
 

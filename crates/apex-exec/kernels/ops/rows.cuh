@@ -29,8 +29,7 @@ template <class T, int RUN, int ITEMS> struct RowInRegisters {
         for (int item = 0; item < ITEMS; item++) {
 #pragma unroll
             for (int i = 0; i < RUN; i++) values[item][i] = fill;
-            // So that gamma and beta, which every row needs, stay near.
-            if (has(item)) Run<T, RUN>::load_once(row + at(item), values[item]);
+            if (has(item)) Run<T, RUN>::load(row + at(item), values[item]);
         }
     }
     __device__ __forceinline__ void store(T *row) const {

@@ -173,7 +173,7 @@ impl<T: Float> Fused<T> {
             Way::OneKernel(kernel) => {
                 let numbers: Vec<T::Wide> =
                     parameters.iter().map(|value| T::Wide::from_f64(*value)).collect();
-                let grid = launch_shape::<T>(count, self.executor.facts().multiprocessors);
+                let grid = launch_shape::<T>(count, 1, self.executor.facts().multiprocessors);
                 let mut launch = stream.launch(kernel, grid);
                 for input in inputs {
                     launch.arg(input);

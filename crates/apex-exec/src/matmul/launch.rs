@@ -103,7 +103,12 @@ impl Ops<'_> {
                 return cublas.multiply(self.stream, product, operands, a, b, bias, c);
             }
         };
-        let places = Places { a: *a.place().address, b: *b.place().address, c: *c.place().address };
+        let places = Places {
+            a: *a.place().address,
+            b: *b.place().address,
+            c: *c.place().address,
+            has_bias: bias.is_some(),
+        };
         let absent = [0_u64];
         let sides = [operands.m, operands.n, operands.k, operands.batch].map(u32::cast_signed);
         let (alpha, beta) = (product.alpha as f32, product.beta as f32);
@@ -236,5 +241,6 @@ pub(super) fn question<T: Float>(
         transpose_b: product.transpose_b,
         aligned: strides && addresses,
         activation: product.activation,
+        has_bias: places.has_bias,
     }
 }

@@ -92,6 +92,7 @@ fn measure<T: Float>(executor: &Executor, product: &Matmul) -> Result<Option<Row
         a: *a.place().address,
         b: *b.place().address,
         c: *c.place().address,
+        has_bias: false,
     };
     let question = super::launch::question::<T>(product, &operands, places);
     let site = ops.site();

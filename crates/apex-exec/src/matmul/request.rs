@@ -198,6 +198,7 @@ pub(crate) struct Places {
     pub(crate) a: u64,
     pub(crate) b: u64,
     pub(crate) c: u64,
+    pub(crate) has_bias: bool,
 }
 
 impl Operands {

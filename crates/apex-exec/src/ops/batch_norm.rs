@@ -280,7 +280,13 @@ impl Ops<'_> {
         let layout = Layout::new(shape, lanes::<T>(), aligned, on_borders(&addresses)) as u32;
         let is_variance = u32::from(is_variance);
         let absent = [0_u64];
-        let grid = super::launch_shape::<T>(count, self.multiprocessors());
+        // As many as the kernel has on their way.
+        let vectors_each = match size_of::<T>() {
+            2 => 2,
+            8 => 1,
+            _ => 4,
+        };
+        let grid = super::launch_shape::<T>(count, vectors_each, self.multiprocessors());
         let mut launch = self.stream.launch(&kernel, grid);
         launch.arg(&input).arg(&mut output).arg(&mean).arg(&deviation);
         for parameter in [&gamma, &beta] {

@@ -90,7 +90,7 @@ impl Ops<'_> {
             return Ok(());
         }
         let kernel = self.kernel::<T>(&kernels::ELEMENTWISE, "vector_add")?;
-        let grid = launch_shape::<T>(count, self.multiprocessors());
+        let grid = launch_shape::<T>(count, 1, self.multiprocessors());
         self.stream.launch(&kernel, grid).arg(&left).arg(&right).arg(&mut sum).arg(&count).run()
     }
 
@@ -119,7 +119,7 @@ impl Ops<'_> {
             return Ok(());
         }
         let kernel = self.kernel::<T>(&kernels::ELEMENTWISE, function.name())?;
-        let grid = launch_shape::<T>(count, self.multiprocessors());
+        let grid = launch_shape::<T>(count, 1, self.multiprocessors());
         self.stream.launch(&kernel, grid).arg(&input).arg(&mut output).arg(&count).run()
     }
 
@@ -145,7 +145,7 @@ impl Ops<'_> {
             return Ok(());
         }
         let kernel = self.kernel::<T>(&kernels::ELEMENTWISE, function.name())?;
-        let grid = launch_shape::<T>(count, self.multiprocessors());
+        let grid = launch_shape::<T>(count, 1, self.multiprocessors());
         // The kernel reads and writes the same place; the mutable borrow orders both.
         let input = [*values.place().address];
         self.stream.launch(&kernel, grid).arg(&input).arg(&mut values).arg(&count).run()
@@ -195,11 +195,15 @@ named! {
     gelu_tanh, gelu_tanh_in_place, GeluTanh, "The Gaussian error linear unit (with tanh)";
 }
 
-/// The grid of an elementwise kernel.
-pub(crate) fn launch_shape<T: Element>(count: u32, multiprocessors: u32) -> Grid {
-    let vectors = count.div_ceil(lanes::<T>());
-    let threads = if vectors < 256 * multiprocessors { 64 } else { 256 };
-    Grid::linear(vectors.div_ceil(threads), threads)
+/// The grid of a kernel whose threads take so many vectors each.
+pub(crate) fn launch_shape<T: Element>(
+    count: u32,
+    vectors_each: u32,
+    multiprocessors: u32,
+) -> Grid {
+    let shares = count.div_ceil(lanes::<T>()).div_ceil(vectors_each);
+    let threads = if shares < 256 * multiprocessors { 64 } else { 256 };
+    Grid::linear(shares.div_ceil(threads), threads)
 }
 
 #[cfg(test)]
@@ -209,12 +213,12 @@ mod tests {
     #[test]
     fn every_vector_has_a_thread() {
         for count in [1, 3, 255, 4096, 100_000, 1 << 20, (1 << 31) - 1, 1 << 31] {
-            let grid = launch_shape::<f32>(count, 132);
-            let vectors = u64::from(grid.blocks[0]) * u64::from(grid.threads[0]) * 4;
+            let grid = launch_shape::<f32>(count, 1, 132);
+            let vectors = u64::from(grid.blocks[0]) * u64::from(grid.threads[0]);
             assert!(vectors * 4 >= u64::from(count));
-            assert!((vectors - u64::from(grid.threads[0]) * 4) * 4 < u64::from(count));
+            assert!((vectors - u64::from(grid.threads[0])) * 4 < u64::from(count));
         }
-        assert_eq!(launch_shape::<f32>(1 << 24, 132).threads[0], 256);
-        assert_eq!(launch_shape::<f32>(1 << 12, 132).threads[0], 64);
+        assert_eq!(launch_shape::<f32>(1 << 24, 1, 132).threads[0], 256);
+        assert_eq!(launch_shape::<f32>(1 << 12, 1, 132).threads[0], 64);
     }
 }
