@@ -23,14 +23,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("apex-cudart", &["apex-cuda"]),
     ("apex-daemon", &["apex-core", "apex-cuda", "apex-policy"]),
     ("apex-exec", &["apex-core", "apex-cuda", "apex-policy", "apex-ptx"]),
-    ("apex-cli", &["apex-core", "apex-cuda", "apex-daemon", "apex-exec"]),
+    ("apex-train", &["apex-core", "apex-exec", "apex-policy", "apex-ptx"]),
+    (
+        "apex-cli",
+        &["apex-core", "apex-cuda", "apex-daemon", "apex-exec", "apex-policy", "apex-train"],
+    ),
     ("apex-e2e", &["apex-core", "apex-daemon"]),
     ("xtask", &["apex-core", "apex-cuda"]),
 ];
 
 /// Crates whose every file forbids `unsafe`.
 const SAFE_CRATES: &[&str] =
-    &["crates/apex-policy", "crates/apex-daemon", "crates/apex-ptx", "xtask"];
+    &["crates/apex-policy", "crates/apex-daemon", "crates/apex-ptx", "crates/apex-train", "xtask"];
 
 /// Checks every rule and names every breach.
 pub(crate) fn tidy() -> Result<()> {

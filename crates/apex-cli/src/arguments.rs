@@ -31,6 +31,11 @@ pub(crate) enum Verb {
     Top(Top),
     /// Check what a session needs on this machine, with the remedy for what is missing.
     Doctor(Doctor),
+    /// Measure launches, and train the predictor's models from them.
+    #[command(subcommand)]
+    Train(Train),
+    /// Say what a launch will do: occupancy, time, throughput, and how sure that is.
+    Predict(Predict),
     /// Measure apex beside what a user has without it.
     #[command(subcommand)]
     Bench(Bench),
@@ -163,6 +168,8 @@ pub(crate) enum Bench {
     },
     /// The kernel zoo: times, rates and occupancy of each kernel over its launch space.
     Zoo(Zoo),
+    /// Predictions: how long they take, or with --truth how near they come.
+    Predict(BenchPredict),
     /// Launches the kernels that are measured.
     #[command(hide = true)]
     SoftgpuKernels,
@@ -214,6 +221,145 @@ fn configurations(word: &str) -> Result<Configurations, String> {
         (_, Ok(count)) if count > 0 => Ok(Configurations(Some(count))),
         _ => Err("a number from 1 on, or all".into()),
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchPredict {
+    /// Judge the models of a folder on rows that they have not seen, instead of timing them.
+    #[arg(long)]
+    pub(crate) truth: bool,
+    /// The folder of models.
+    #[arg(long, value_name = "DIR", default_value = "models")]
+    pub(crate) models: PathBuf,
+    /// The rows that the models were trained from; needed to judge them.
+    #[arg(long, value_name = "FILE", default_value = "models/h200.parquet")]
+    pub(crate) data: PathBuf,
+    /// A tenth of the rounds.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Print a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Train {
+    /// Measure the kernel zoo on the device at hand, or take the times of a recorded session.
+    Collect(Collect),
+    /// Train every model from rows, and judge them on rows they have not seen.
+    Fit(Fit),
+    /// Launches points once, for a profiler.
+    #[command(hide = true)]
+    LaunchPoints {
+        #[arg(long)]
+        points: usize,
+        #[arg(long)]
+        seed: u64,
+        #[arg(long, value_enum)]
+        device: DeviceWord,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Collect {
+    /// Configurations to measure, evenly over the kernels.
+    #[arg(long, default_value_t = 5_000)]
+    pub(crate) points: usize,
+    /// File of rows to write.
+    #[arg(long, value_name = "FILE", default_value = "rows.parquet")]
+    pub(crate) out: PathBuf,
+    /// Timed runs of each configuration.
+    #[arg(long, default_value_t = 20)]
+    pub(crate) runs: u32,
+    /// Which configurations: another seed takes others.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Go on where an interrupted collection stopped.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Take the times of a session instead: its id, the beginning of it, or its directory.
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["ncu", "resume"])]
+    pub(crate) from: Option<String>,
+    /// Read hardware counters of so many points by ncu, and add them to the rows of the file.
+    #[arg(long, value_name = "POINTS", num_args = 0..=1, default_missing_value = "1000")]
+    pub(crate) ncu: Option<usize>,
+    /// Where to measure.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) device: DeviceWord,
+    /// Print what was collected as a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Fit {
+    /// File of rows; may be given several times.
+    #[arg(long, value_name = "FILE", default_value = "rows.parquet")]
+    pub(crate) data: Vec<PathBuf>,
+    /// Decides splits, order and first weights.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Folder for the models.
+    #[arg(long, value_name = "DIR", default_value = "models")]
+    pub(crate) out: PathBuf,
+    /// Small models in seconds, to see that everything works.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Print the scores as a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A list is a JSON array of objects with the fields kernel, device, grid, block, \
+dynamic_shared, registers, static_shared, max_dynamic_shared, local_bytes, mix, integers, allocations, flops, \
+bytes, pipe and measured_ns; all but grid and block may be left out. A launch that has a measured time is \
+learned from before the next one is predicted."
+)]
+pub(crate) struct Predict {
+    /// The folder of models.
+    #[arg(long, value_name = "DIR", default_value = "models")]
+    pub(crate) models: PathBuf,
+    /// File with a JSON list of launches; - for standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["grid", "rows"])]
+    pub(crate) list: Option<PathBuf>,
+    /// Predict every row of a file of measured rows, in its order.
+    #[arg(long, value_name = "FILE", conflicts_with = "grid")]
+    pub(crate) rows: Option<PathBuf>,
+    /// Blocks: X, X,Y or X,Y,Z.
+    #[arg(long, value_name = "X,Y,Z", value_delimiter = ',', required_unless_present_any = ["list", "rows"])]
+    pub(crate) grid: Vec<u32>,
+    /// Threads of a block: X, X,Y or X,Y,Z.
+    #[arg(long, value_name = "X,Y,Z", value_delimiter = ',', default_value = "256")]
+    pub(crate) block: Vec<u32>,
+    /// Part of the device's name, as the models know it.
+    #[arg(long)]
+    pub(crate) device: Option<String>,
+    /// Registers of a thread.
+    #[arg(long, default_value_t = 32)]
+    pub(crate) registers: u32,
+    /// Dynamic shared memory in bytes.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) shared: u32,
+    /// Static shared memory in bytes.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) static_shared: u32,
+    /// Arithmetic operations, if known.
+    #[arg(long)]
+    pub(crate) flops: Option<f64>,
+    /// Bytes read and written, if known.
+    #[arg(long)]
+    pub(crate) bytes: Option<f64>,
+    /// Write a picture of predicted against measured times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) chart: Option<PathBuf>,
+    /// Print CSV.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+    /// Print a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -6,6 +6,7 @@
 pub(crate) mod calls;
 mod exec;
 pub(crate) mod kernels;
+mod predict;
 mod shim;
 mod softgpu;
 mod zoo;
@@ -53,6 +54,14 @@ impl Bar {
 /// Runs the shim's benchmark and shows it.
 pub(crate) fn shim(quick: bool, json: bool) -> Result<ExitCode> {
     show(&shim::measure(quick)?, json, shim::print_rows)
+}
+
+/// Times the predictor, or judges its models, and shows it.
+pub(crate) fn predict(arguments: &crate::arguments::BenchPredict) -> Result<ExitCode> {
+    if arguments.truth {
+        return show(&predict::truth(arguments)?, arguments.json, predict::print_scores);
+    }
+    show(&predict::measure(arguments)?, arguments.json, predict::print_times)
 }
 
 /// Runs the software GPU's benchmark and shows it.

@@ -11,10 +11,12 @@ mod device;
 mod doctor;
 mod environment;
 mod place;
+mod predict;
 mod run;
 mod sessions;
 mod supervise;
 mod top;
+mod train;
 mod unmask;
 
 use arguments::{Arguments, Bench, Verb};
@@ -32,6 +34,9 @@ fn main() -> ExitCode {
         Verb::Sessions(list) => sessions::list(&list),
         Verb::Top(top) => top::top(&top),
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
+        Verb::Train(train) => train::train(&train),
+        Verb::Predict(predict) => predict::predict(&predict),
+        Verb::Bench(Bench::Predict(arguments)) => bench::predict(&arguments),
         Verb::Bench(Bench::Shim { quick, json }) => bench::shim(quick, json),
         Verb::Bench(Bench::ShimCalls { threads, quick }) => bench::calls::measure(threads, quick),
         Verb::Bench(Bench::Softgpu { quick, json }) => bench::softgpu(quick, json),

@@ -7,6 +7,7 @@
 
 mod chip;
 mod occupancy;
+pub mod predict;
 pub mod sampling;
 
 pub use chip::Chip;

@@ -1,0 +1,195 @@
+//! `apex train`: measure launches, train models from them.
+
+use crate::arguments::{Collect, DeviceWord, Fit, Train};
+use crate::place::Place;
+use crate::say;
+use anyhow::{Context, Result, bail};
+use apex_core::event::What;
+use apex_daemon::progress::Progress;
+use apex_daemon::read::Stored;
+use apex_exec::{Device, Executor};
+use apex_policy::predict::features::{FNV_START, fnv};
+use apex_train::collect::{self, Plan};
+use apex_train::fit::{Options, Report, fit};
+use apex_train::rows::{self, Row};
+use apex_train::session::SessionRows;
+use apex_train::{card, models, ncu};
+use serde_json::json;
+use std::process::{Command, ExitCode};
+
+pub(crate) fn train(arguments: &Train) -> Result<ExitCode> {
+    match arguments {
+        Train::Collect(collect) => match (&collect.from, collect.ncu) {
+            (Some(session), _) => from_session(collect, session),
+            (None, Some(points)) => counters(collect, points),
+            (None, None) => measure(collect),
+        },
+        Train::Fit(arguments) => train_models(arguments),
+        Train::LaunchPoints { points, seed, device } => {
+            ncu::launch_points(&executor(*device)?, *points, *seed)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn executor(word: DeviceWord) -> Result<Executor> {
+    Ok(Executor::new(match word {
+        DeviceWord::Auto => Device::Auto,
+        DeviceWord::Soft => Device::Soft(0),
+        DeviceWord::Gpu => Device::Gpu(0),
+    })?)
+}
+
+fn measure(arguments: &Collect) -> Result<ExitCode> {
+    let executor = executor(arguments.device)?;
+    let plan = Plan {
+        runs: arguments.runs,
+        seed: arguments.seed,
+        resume: arguments.resume,
+        ..Plan::of(arguments.points)
+    };
+    let mut progress = Progress::on_stderr();
+    let collected = collect::collect(&executor, &plan, &arguments.out, &mut |now| {
+        progress.step("measuring", now.done + now.failed, now.points);
+    })?;
+    drop(progress);
+    collected.complaints.iter().for_each(|complaint| say(complaint));
+    if collected.failed > collected.complaints.len() {
+        say(&format!("{} configurations could not run", collected.failed));
+    }
+    told(arguments, &collected.rows)
+}
+
+fn counters(arguments: &Collect, points: usize) -> Result<ExitCode> {
+    let executor = executor(arguments.device)?;
+    let mut child = Command::new(std::env::current_exe()?);
+    child.args(["train", "launch-points", "--device", "gpu"]);
+    child.args(["--points", &points.to_string(), "--seed", &arguments.seed.to_string()]);
+    say(&format!("ncu counts {points} launches; this takes minutes"));
+    let joined = ncu::collect(&executor, points, arguments.seed, &arguments.out, &child)?;
+    say(&format!("{joined} rows have counters now"));
+    if joined == 0 {
+        bail!("no row has the seed's configurations: collect with --seed {} first", arguments.seed);
+    }
+    told(arguments, &rows::read(&arguments.out)?)
+}
+
+fn from_session(arguments: &Collect, session: &str) -> Result<ExitCode> {
+    let place = Place::of_this_user();
+    place.recover();
+    let mut stored = Stored::open(&place.sessions.find(Some(session))?)?;
+    let known = stored.known();
+    let mut found = SessionRows::default();
+    stored.rows(&mut Progress::on_stderr(), |row, _| {
+        if let What::GpuTime { kernel, shape, nanos, basis } = &row.what
+            && let Some(kernel) = known.kernel(row.process, kernel.0)
+            && let Some(device) = known.device(row.process, row.device)
+        {
+            found.add(kernel, device, shape, *nanos, *basis);
+        }
+    });
+    stored.complaints.iter().for_each(|complaint| say(complaint));
+    if found.left_out > 0 {
+        say(&format!("{} times are upper bounds and were left out", found.left_out));
+    }
+    let processes = known.processes.iter().filter_map(|process| process.process.as_ref());
+    let driver = processes.map(|process| process.driver_version).find(|version| *version > 0);
+    let driver = u32::try_from(driver.unwrap_or(0)).unwrap_or(0);
+    let rows = found.rows(&stored.record.id, driver);
+    if rows.is_empty() {
+        bail!("the session has no GPU times; record it with apex run --timing full");
+    }
+    rows::write(&arguments.out, &rows)?;
+    told(arguments, &rows)
+}
+
+fn told(arguments: &Collect, rows: &[Row]) -> Result<ExitCode> {
+    let card = card::write(&arguments.out, rows)?;
+    say(&format!("what was measured and how stands in {}", card.display()));
+    let mut kernels: Vec<&str> = rows.iter().map(|row| row.kernel.as_str()).collect();
+    kernels.sort_unstable();
+    kernels.dedup();
+    let counted = rows.iter().filter(|row| row.sm_throughput.is_some()).count();
+    let device = rows.first().map_or("", |row| row.device.as_str());
+    let file = arguments.out.display();
+    if arguments.json {
+        let told = json!({
+            "file": arguments.out, "rows": rows.len(), "kernels": kernels.len(),
+            "with_counters": counted, "device": device,
+        });
+        println!("{}", serde_json::to_string_pretty(&told)?);
+    } else {
+        println!(
+            "{file}: {} rows of {} kernels on {device}, {counted} with counters",
+            rows.len(),
+            kernels.len()
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn train_models(arguments: &Fit) -> Result<ExitCode> {
+    let mut rows = Vec::new();
+    let mut hash = FNV_START;
+    for path in &arguments.data {
+        rows.extend(rows::read(path)?);
+        let bytes = std::fs::read(path)
+            .with_context(|| format!("{}: finish the collection first", path.display()))?;
+        hash = fnv(hash, &bytes);
+    }
+    let options = if arguments.quick {
+        Options::quick(arguments.seed)
+    } else {
+        Options::full(arguments.seed)
+    };
+    let fitted = fit(&rows, &options, &mut |sentence| say(sentence))?;
+    let manifest = models::write(&arguments.out, &fitted, hash)?;
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&manifest)?);
+    } else {
+        print_report(&fitted.report);
+    }
+    say(&format!("models are in {}", arguments.out.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The scores as a table.
+fn print_report(report: &Report) {
+    println!(
+        "{:<20} {:<16} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "model", "split", "rows", "mean", "median", "p90", "±10 %", "in 80 %"
+    );
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    for judged in &report.judged {
+        let time = &judged.time;
+        println!(
+            "{:<20} {:<16} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8}",
+            judged.model,
+            judged.split,
+            time.rows,
+            percent(time.mean_error),
+            percent(time.median_error),
+            percent(time.p90_error),
+            percent(time.within_10_percent),
+            time.coverage.map_or("-".into(), percent)
+        );
+    }
+    for (split, baselines) in &report.baselines {
+        for (name, time) in [
+            ("last value", &baselines.last_value),
+            ("kernel mean", &baselines.kernel_mean),
+            ("roofline", &baselines.roofline),
+        ] {
+            println!(
+                "{name:<20} {split:<16} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8}",
+                time.rows,
+                percent(time.mean_error),
+                percent(time.median_error),
+                percent(time.p90_error),
+                percent(time.within_10_percent),
+                "-"
+            );
+        }
+    }
+    println!("noise from run to run {}", percent(report.noise));
+}

@@ -1,0 +1,26 @@
+//! Says what a launch will do before it runs: how full it makes the device, how long it takes, and how
+//! sure that is.
+//!
+//! What is arithmetic is computed and never learned: occupancy and block efficiency are [`exact`]. What was
+//! measured before is repeated ([`repeats`]); a kernel that was measured in other shapes has a line of its
+//! own ([`online`]) and like launches beside it ([`neighbours`]); only what is left goes to models, and each answer says which of these it came from
+//! ([`answer`]). Models come as bytes and are refused with a reason where they are broken ([`tensor_file`],
+//! [`swap`]); all of them see the launch through one list of [`features`].
+
+pub mod answer;
+pub mod dense;
+pub mod exact;
+pub mod features;
+pub mod float16;
+mod json;
+pub mod neighbours;
+pub mod network;
+pub mod online;
+pub mod onnx;
+mod protobuf;
+pub mod question;
+pub mod repeats;
+pub mod scale;
+pub mod swap;
+pub mod tensor_file;
+pub mod trees;

@@ -1,0 +1,184 @@
+//! What follows from a launch's shape without any model.
+//!
+//! Occupancy equals the driver's answer (see [`crate::occupancy`]). Block efficiency has no standard meaning;
+//! here it is the share of lane slots that hold a thread while the grid's waves pass: lane fill,
+//! t / (32 ceil(t / 32)), times wave fill, b / (ceil(b / s) s) with s block slots on the device. The bound is the
+//! roofline: no launch is faster than its operations at peak rate, its bytes at peak rate, or an empty kernel.
+
+use super::question::{Mix, Pipe, Question, Work};
+use crate::{Occupancy, occupancy};
+
+/// What a launch is, exactly.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Exact {
+    /// How full one multiprocessor can be.
+    pub occupancy: Occupancy,
+    /// Threads of a block as a share of the lanes that its warps have.
+    pub lane_fill: f32,
+    /// Blocks as a share of the slots that its waves have; 0 if the launch cannot run.
+    pub wave_fill: f32,
+    /// Blocks as a multiple of the slots of the device; 0 if the launch cannot run.
+    pub waves: f32,
+    /// Blocks of the grid.
+    pub blocks: u64,
+    /// Threads of one block.
+    pub threads_per_block: u32,
+}
+
+impl Exact {
+    /// Lane fill times wave fill.
+    #[inline]
+    #[must_use]
+    pub fn block_efficiency(&self) -> f32 {
+        self.lane_fill * self.wave_fill
+    }
+}
+
+/// Computes what a launch is.
+#[inline]
+#[must_use]
+pub fn exact(question: &Question<'_>) -> Exact {
+    let chip = &question.device.chip;
+    let threads = question.shape.threads_per_block();
+    let blocks = question.shape.blocks();
+    let occupancy = occupancy(chip, &question.kernel.needs(question.dynamic_shared), threads);
+    let slots = u64::from(occupancy.blocks_per_sm) * u64::from(question.device.multiprocessors);
+    let lanes = u64::from(threads.div_ceil(chip.warp_threads)) * u64::from(chip.warp_threads);
+    let (wave_fill, waves) = match slots {
+        0 => (0.0, 0.0),
+        _ => {
+            let started = blocks.div_ceil(slots).max(1).saturating_mul(slots);
+            ((blocks as f64 / started as f64) as f32, (blocks as f64 / slots as f64) as f32)
+        }
+    };
+    Exact {
+        occupancy,
+        lane_fill: if lanes == 0 { 0.0 } else { (f64::from(threads) / lanes as f64) as f32 },
+        wave_fill,
+        waves,
+        blocks,
+        threads_per_block: threads,
+    }
+}
+
+/// The least time a launch can take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bound {
+    /// Operations that the bound was made from.
+    pub work: Work,
+    /// Whether the work was known, and not estimated from the kernel's text.
+    pub known: bool,
+    /// Nanoseconds for the operations alone.
+    pub compute_nanos: f32,
+    /// Nanoseconds for the bytes alone.
+    pub memory_nanos: f32,
+    /// The whole bound: an empty kernel's time and the longer of both.
+    pub nanos: f32,
+}
+
+impl Bound {
+    /// The part of the bound that grows with the work.
+    #[inline]
+    #[must_use]
+    pub fn work_nanos(&self) -> f32 {
+        self.compute_nanos.max(self.memory_nanos)
+    }
+}
+
+/// Computes the bound. Where the work is not known, every thread is taken to execute the text once: too
+/// little for a kernel with loops, which its history then corrects.
+#[inline]
+#[must_use]
+pub fn bound(question: &Question<'_>) -> Bound {
+    let device = question.device;
+    let known = question.work.is_some();
+    let work = question.work.unwrap_or_else(|| {
+        let threads =
+            question.shape.blocks() as f64 * f64::from(question.shape.threads_per_block());
+        estimated(&question.kernel.mix, threads)
+    });
+    let rate = device.flops_per_second
+        * match work.pipe {
+            Pipe::Single => 1.0,
+            Pipe::Double => device.double_rate,
+            Pipe::Tensor => device.tensor_rate,
+        };
+    let compute_nanos = (work.flops * 1e9 / f64::from(rate.max(1.0))) as f32;
+    let memory_nanos = (work.bytes * 1e9 / f64::from(device.bytes_per_second.max(1.0))) as f32;
+    let nanos = device.floor_nanos + compute_nanos.max(memory_nanos);
+    Bound { work, known, compute_nanos, memory_nanos, nanos }
+}
+
+fn estimated(mix: &Mix, threads: f64) -> Work {
+    let arithmetic = mix.float32 + mix.float16 + 2 * mix.float64 + 4 * mix.special + mix.integer;
+    // A matrix instruction of a warp is worth some 4,096 operations, 128 a lane.
+    let flops = f64::from(arithmetic) + 128.0 * f64::from(mix.tensor);
+    Work {
+        flops: flops * threads,
+        bytes: f64::from(mix.global_bytes) * threads,
+        pipe: Pipe::Single,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predict::question::{Arguments, Device, Kernel};
+    use crate::{Chip, LaunchShape};
+
+    fn h200() -> Device {
+        let chip = Chip::for_capability(9, 0).unwrap();
+        Device::from_attributes(chip, 132, 1_980_000, 4.8e12, 60 << 20)
+    }
+
+    fn check(blocks: u32, threads: u32, lane_fill: f64, wave_fill: f64) {
+        let (device, arguments) = (h200(), Arguments::default());
+        let kernel = Kernel { registers: 32, ..Kernel::default() };
+        let shape = LaunchShape { grid: [blocks, 1, 1], block: [threads, 1, 1] };
+        let found = exact(&Question {
+            device: &device,
+            kernel: &kernel,
+            shape,
+            dynamic_shared: 0,
+            arguments: &arguments,
+            work: None,
+        });
+        assert_eq!(found.lane_fill, lane_fill as f32, "{blocks} x {threads}");
+        assert_eq!(found.wave_fill, wave_fill as f32, "{blocks} x {threads}");
+        assert_eq!(found.block_efficiency(), (lane_fill as f32) * (wave_fill as f32));
+    }
+
+    #[test]
+    fn block_efficiency_is_lane_fill_times_wave_fill() {
+        // Eight blocks of 256 threads fit on each of 132 multiprocessors: 1,056 slots.
+        check(1056, 256, 1.0, 1.0);
+        check(1057, 256, 1.0, 1057.0 / 2112.0);
+        check(528, 256, 1.0, 0.5);
+        check(1056, 255, 255.0 / 256.0, 1.0);
+        check(4224, 33, 33.0 / 64.0, 1.0);
+        check(1, 1, 1.0 / 32.0, 1.0 / 4224.0);
+        // No such block runs at all.
+        check(10, 2048, 1.0, 0.0);
+    }
+
+    #[test]
+    fn the_bound_is_the_slower_of_both_rates() {
+        let (device, arguments, kernel) = (h200(), Arguments::default(), Kernel::default());
+        let mut question = Question {
+            device: &device,
+            kernel: &kernel,
+            shape: LaunchShape { grid: [1, 1, 1], block: [32, 1, 1] },
+            dynamic_shared: 0,
+            arguments: &arguments,
+            work: Some(Work { bytes: 4.8e6, ..Work::default() }),
+        };
+        assert!((bound(&question).nanos - 3_000.0).abs() < 1.0);
+        question.work = Some(Work { flops: 66.9e9, bytes: 4.8e6, pipe: Pipe::Single });
+        let found = bound(&question);
+        assert!(found.compute_nanos > 9e5 && found.nanos > found.compute_nanos);
+        question.work = Some(Work { flops: 66.9e9, bytes: 4.8e6, pipe: Pipe::Double });
+        assert!((bound(&question).compute_nanos / found.compute_nanos - 2.0).abs() < 1e-3);
+        question.work = None;
+        assert_eq!(bound(&question).nanos, 2_000.0);
+    }
+}

@@ -1,0 +1,245 @@
+//! What is known of a launch when it is asked about.
+//!
+//! Plain data of fixed size: the shim fills it in without allocating, `apex train` from a row, `apex predict`
+//! from a command line. What is not known stays empty, and the features say that it is missing instead of
+//! guessing.
+
+use super::neighbours::Near;
+use crate::{Carveout, Chip, KernelNeeds, LaunchShape};
+
+/// A device, as far as time depends on it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Device {
+    /// What one multiprocessor holds.
+    pub chip: Chip,
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Bytes a second between device memory and the multiprocessors, at best.
+    pub bytes_per_second: f32,
+    /// Single-precision operations a second, at best.
+    pub flops_per_second: f32,
+    /// Double-precision operations in the time of one of single precision.
+    pub double_rate: f32,
+    /// Operations of the matrix units on halves in that time.
+    pub tensor_rate: f32,
+    /// Bytes of second-level cache.
+    pub l2_bytes: u64,
+    /// The time of a kernel that does nothing.
+    pub floor_nanos: f32,
+}
+
+impl Device {
+    /// A device by its chip, number of multiprocessors, clock and memory speed, with usual values for
+    /// what no attribute tells: 128 multiply-adds a clock and multiprocessor, half as many in double precision,
+    /// ten times as many on matrix units, two microseconds at least.
+    #[must_use]
+    pub fn from_attributes(
+        chip: Chip,
+        multiprocessors: u32,
+        clock_khz: u32,
+        bytes_per_second: f32,
+        l2_bytes: u64,
+    ) -> Device {
+        Device {
+            chip,
+            multiprocessors,
+            bytes_per_second,
+            flops_per_second: multiprocessors as f32 * 256.0 * clock_khz as f32 * 1e3,
+            double_rate: 0.5,
+            tensor_rate: 10.0,
+            l2_bytes,
+            floor_nanos: 2_000.0,
+        }
+    }
+}
+
+/// A kernel, as far as it is known before it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Kernel {
+    /// Hash of its code and name: what "the same kernel" means here.
+    pub identity: u64,
+    /// Registers of one thread.
+    pub registers: u32,
+    /// Shared memory that it declares, in bytes.
+    pub static_shared: u32,
+    /// The most dynamic shared memory a launch may ask for.
+    pub max_dynamic_shared: u32,
+    /// Local memory of one thread, in bytes.
+    pub local_bytes: u32,
+    /// How the SM should divide its memory.
+    pub carveout: Carveout,
+    /// What its instructions are; all zero where the code was not read.
+    pub mix: Mix,
+}
+
+impl Kernel {
+    /// What occupancy asks of the kernel for a launch with so much dynamic shared memory.
+    #[inline]
+    #[must_use]
+    pub fn needs(&self, dynamic_shared: u32) -> KernelNeeds {
+        KernelNeeds {
+            registers: self.registers,
+            static_shared: self.static_shared,
+            dynamic_shared,
+            max_dynamic_shared: self.max_dynamic_shared,
+            carveout: self.carveout,
+        }
+    }
+}
+
+macro_rules! mix {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// How often each kind of instruction stands in a kernel's text.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Mix { $($(#[$doc])* pub $name: u32),+ }
+
+        impl Mix {
+            /// Names of the counts, in their order.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+
+            /// The counts in the order of their names.
+            #[must_use]
+            pub fn counts(&self) -> [u32; Mix::NAMES.len()] {
+                [$(self.$name),+]
+            }
+
+            /// A mix from its counts.
+            #[must_use]
+            pub fn from_counts(counts: &[u32; Mix::NAMES.len()]) -> Mix {
+                let [$($name),+] = *counts;
+                Mix { $($name),+ }
+            }
+        }
+    };
+}
+
+mix! {
+    /// All instructions.
+    total,
+    /// Single-precision arithmetic.
+    float32,
+    /// Double-precision arithmetic.
+    float64,
+    /// Half-precision arithmetic.
+    float16,
+    /// Matrix instructions.
+    tensor,
+    /// Roots, exponentials, sines.
+    special,
+    /// Integer arithmetic and comparisons.
+    integer,
+    /// Conversions.
+    convert,
+    /// Loads of global memory.
+    load_global,
+    /// Stores to global memory.
+    store_global,
+    /// Loads of shared memory.
+    load_shared,
+    /// Stores to shared memory.
+    store_shared,
+    /// Local memory.
+    local,
+    /// Atomics of any memory.
+    atomic,
+    /// Exchange within a warp.
+    exchange,
+    /// Barriers and fences.
+    barrier,
+    /// Branches and calls.
+    control,
+    /// Edges that go back: loops.
+    loops,
+    /// Bytes that one execution of every global load and store moves.
+    global_bytes,
+}
+
+/// The most integer arguments that are looked at.
+pub const INTEGERS: usize = 8;
+/// The most pointer arguments that are looked at.
+pub const ALLOCATIONS: usize = 6;
+
+/// The values a launch passes, decoded.
+///
+/// The driver tells sizes of parameters, not types: eight bytes that lie in a known allocation are a
+/// pointer, everything else of four or eight bytes an integer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Arguments {
+    /// Integers in the order of the parameters.
+    pub integers: [u64; INTEGERS],
+    /// Bytes of the allocations that pointers fall in, in the order of the parameters.
+    pub allocations: [u64; ALLOCATIONS],
+    /// Parameters of all kinds.
+    pub count: u8,
+}
+
+impl Arguments {
+    /// Takes values and allocation sizes in order; what is too much is left out.
+    #[must_use]
+    pub fn of(integers: &[u64], allocations: &[u64]) -> Arguments {
+        let mut arguments = Arguments {
+            count: u8::try_from(integers.len() + allocations.len()).unwrap_or(u8::MAX),
+            ..Arguments::default()
+        };
+        arguments.integers.iter_mut().zip(integers).for_each(|(to, from)| *to = *from);
+        arguments.allocations.iter_mut().zip(allocations).for_each(|(to, from)| *to = *from);
+        arguments
+    }
+}
+
+/// Work that a launch is known to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Arithmetic operations; a multiply-add is two.
+    pub flops: f64,
+    /// Bytes that must move between device memory and the multiprocessors.
+    pub bytes: f64,
+    /// The units that do the arithmetic.
+    pub pipe: Pipe,
+}
+
+/// Which units of a device do the arithmetic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pipe {
+    /// Single precision, and everything that is not one of the others.
+    #[default]
+    Single,
+    /// Double precision.
+    Double,
+    /// Matrix units on halves.
+    Tensor,
+}
+
+/// What was measured of the same kernel so far, each as log2 of time over the bound that the device sets.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct History {
+    /// Times measured.
+    pub count: u32,
+    /// The last one.
+    pub last: f32,
+    /// Their mean.
+    pub mean: f32,
+    /// Their standard deviation.
+    pub spread: f32,
+    /// What the kernel's own line says of this launch; see [`crate::predict::online`].
+    pub line: f32,
+    /// What launches like this one took; see [`crate::predict::neighbours`].
+    pub near: Near,
+}
+
+/// One launch, as it is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// Where it runs.
+    pub device: &'a Device,
+    /// What runs.
+    pub kernel: &'a Kernel,
+    /// Grid and block.
+    pub shape: LaunchShape,
+    /// Dynamic shared memory in bytes.
+    pub dynamic_shared: u32,
+    /// What is passed.
+    pub arguments: &'a Arguments,
+    /// What it will do, where that is known.
+    pub work: Option<Work>,
+}

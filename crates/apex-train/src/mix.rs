@@ -1,0 +1,103 @@
+//! The instruction mix of kernels, read from their PTX.
+//!
+//! One reading of a source serves all its entries. A kernel whose text cannot be read has no mix, which models
+//! see as such.
+
+use apex_policy::predict::features::{FNV_START, fnv};
+use apex_policy::predict::question::Mix;
+use apex_ptx::cfg::Graph;
+use apex_ptx::code::Code;
+use apex_ptx::mix::{self, Category};
+use apex_ptx::tree::{Function, Item};
+use std::collections::BTreeMap;
+
+/// What the text of a kernel tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Text {
+    pub(crate) mix: Mix,
+    /// Hash of the module's text and the entry's name.
+    pub(crate) identity: u64,
+}
+
+/// The kernels of a PTX module by name.
+pub(crate) fn of_module(ptx: &str) -> BTreeMap<String, Text> {
+    let Ok(module) = apex_ptx::parse(ptx) else { return BTreeMap::new() };
+    let hash = fnv(FNV_START, ptx.as_bytes());
+    let functions = module.items.iter().filter_map(|item| match item {
+        Item::Function(function) if function.body.is_some() => Some(function),
+        _ => None,
+    });
+    let text = |function: &Function| {
+        let name = function.name.to_string();
+        let identity = fnv(hash, name.as_bytes());
+        (name, Text { mix: of_function(function), identity })
+    };
+    functions.map(text).collect()
+}
+
+fn of_function(function: &Function) -> Mix {
+    let counts = mix::Mix::of(function);
+    let of = |categories: &[Category]| {
+        let sum: u64 = categories.iter().map(|category| counts.count(*category)).sum();
+        u32::try_from(sum).unwrap_or(u32::MAX)
+    };
+    Mix {
+        total: u32::try_from(counts.total()).unwrap_or(u32::MAX),
+        float32: of(&[Category::Float32]),
+        float64: of(&[Category::Float64]),
+        float16: of(&[Category::Float16]),
+        tensor: of(&[Category::Tensor]),
+        special: of(&[Category::SpecialFunction]),
+        integer: of(&[Category::Integer, Category::Compare]),
+        convert: of(&[Category::Convert]),
+        load_global: of(&[Category::LoadGlobal, Category::Texture, Category::AsyncCopy]),
+        store_global: of(&[Category::StoreGlobal]),
+        load_shared: of(&[Category::LoadShared]),
+        store_shared: of(&[Category::StoreShared]),
+        local: of(&[Category::Local]),
+        atomic: of(&[Category::AtomicGlobal, Category::AtomicShared]),
+        exchange: of(&[Category::Warp]),
+        barrier: of(&[Category::Barrier]),
+        control: of(&[Category::Control]),
+        loops: loops(function),
+        global_bytes: u32::try_from(counts.global_bytes).unwrap_or(u32::MAX),
+    }
+}
+
+/// Edges that lead back in the text: every loop has one at least.
+fn loops(function: &Function) -> u32 {
+    let Ok(code) = Code::new(function) else { return 0 };
+    let graph = Graph::new(&code);
+    let back = graph.blocks.iter().enumerate().flat_map(|(place, block)| {
+        block.successors.iter().filter(move |next| next.index() <= place)
+    });
+    back.count() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_is_counted() {
+        let found = of_module(apex_exec::EXAMPLE_PTX);
+        let add = found["add"];
+        assert_eq!((add.mix.load_global, add.mix.store_global, add.mix.float32), (2, 1, 1));
+        assert_eq!((add.mix.global_bytes, add.mix.loops), (12, 0));
+        assert_ne!(add.identity, found["scale"].identity);
+    }
+
+    #[test]
+    fn loops_are_seen() {
+        let loops: u32 = apex_exec::zoo::kernels()
+            .flat_map(|kernel| of_module(kernel.source().ptx).into_values())
+            .map(|text| text.mix.loops)
+            .sum();
+        assert!(loops > 10, "{loops}");
+    }
+
+    #[test]
+    fn noise_has_no_mix() {
+        assert!(of_module("no ptx").is_empty());
+    }
+}

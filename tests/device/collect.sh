@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Collects training rows on a machine with a GPU: times of at least 5,000 configurations of the zoo, counters of
+# at least 1,000 of them, and trains and judges the models from them. It runs from the bundle, a folder that holds
+# the program `apex` and a copy of this directory.
+#
+#   collect.sh BUNDLE OUT [POINTS] [COUNTED] [SECONDS]
+#
+# Everything lands in OUT. Each step has its own limit, and a step that runs past it leaves what it has: the
+# collection goes on where it stopped when the script is run again on the same OUT.
+set -u
+bundle=$1
+out=$2
+points=${3:-5600}
+counted=${4:-1100}
+seconds=${5:-300}
+apex="$bundle/apex"
+mkdir -p "$out"
+rows="$out/rows.parquet"
+report="$out/collect.txt"
+{
+    date -u
+    nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,temperature.gpu --format=csv,noheader
+} >>"$report" 2>&1
+
+resume=()
+if compgen -G "$out/rows.*" >/dev/null; then resume=(--resume); fi
+timeout "$seconds" "$apex" train collect --device gpu --points "$points" --out "$rows" "${resume[@]}" --json \
+    >"$out/collect.json" 2>>"$report"
+code=$?
+echo "collect ended with $code" >>"$report"
+# An interrupted collection has pieces and no file: a collection of no further points puts them together.
+if [ ! -e "$rows" ]; then
+    timeout 60 "$apex" train collect --device gpu --points 1 --out "$rows" --resume --json \
+        >"$out/collect.json" 2>>"$report"
+fi
+
+timeout 280 "$apex" train collect --device gpu --ncu "$counted" --out "$rows" --json \
+    >"$out/ncu.json" 2>>"$report"
+echo "ncu ended with $?" >>"$report"
+
+timeout 240 "$apex" train fit --data "$rows" --out "$out/models" --json >"$out/fit.json" 2>>"$report"
+echo "fit ended with $?" >>"$report"
+timeout 120 "$apex" bench predict --models "$out/models" --json >"$out/bench-predict.json" 2>>"$report"
+timeout 120 "$apex" bench predict --truth --models "$out/models" --data "$rows" --json \
+    >"$out/bench-predict-truth.json" 2>>"$report"
+date -u >>"$report"
+tail -40 "$report"
