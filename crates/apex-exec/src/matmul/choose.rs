@@ -114,7 +114,8 @@ pub(crate) struct Question {
     /// Whether all addresses and strides are multiples of 16 bytes.
     pub(crate) aligned: bool,
     pub(crate) activation: Activation,
-    pub(crate) has_bias: bool,
+    /// Whether something is added to the product: a bias, or what C held.
+    pub(crate) adds: bool,
 }
 
 impl Question {
@@ -139,7 +140,7 @@ pub(crate) fn obstacle(
     question: &Question,
     site: &Site,
 ) -> Option<&'static str> {
-    let Question { element, k, aligned, activation, has_bias, .. } = *question;
+    let Question { element, k, aligned, activation, adds, .. } = *question;
     let is_16_bit = question.is_16_bit();
     let needs_compiler = "it is compiled at run time, and NVRTC is not here";
     match kernel {
@@ -152,8 +153,8 @@ pub(crate) fn obstacle(
                 () if !site.has_cublas => Some("cuBLASLt is not here"),
                 () if element == "f64" => Some("it is asked for f32, f16 and bf16"),
                 () if k == 0 => Some("k is 0"),
-                () if is_16_bit && has_bias => {
-                    Some("it rounds a sum to 16 bits before it adds the bias")
+                () if is_16_bit && adds => {
+                    Some("it rounds a product to 16 bits before it adds to it")
                 }
                 () if !fusable => Some("it fuses no activation but relu exactly"),
                 () => None,
@@ -276,7 +277,7 @@ mod tests {
             transpose_b: false,
             aligned: true,
             activation: Activation::None,
-            has_bias: false,
+            adds: false,
         }
     }
 

@@ -188,7 +188,7 @@ mod tests {
             transpose_b: true,
             aligned: true,
             activation: Activation::None,
-            has_bias: false,
+            adds: false,
         }
     }
 

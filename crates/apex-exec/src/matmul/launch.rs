@@ -241,6 +241,6 @@ pub(super) fn question<T: Float>(
         transpose_b: product.transpose_b,
         aligned: strides && addresses,
         activation: product.activation,
-        has_bias: places.has_bias,
+        adds: places.has_bias || product.beta != 0.0,
     }
 }
