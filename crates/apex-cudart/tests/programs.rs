@@ -21,11 +21,10 @@ fn built() -> PathBuf {
     test.ancestors().nth(2).expect("Cargo builds tests two folders deep").to_owned()
 }
 
-fn found(names: &[&str]) -> PathBuf {
-    let files = names.iter().map(|name| built().join(name));
-    files.into_iter().find(|file| file.exists()).unwrap_or_else(|| {
-        panic!("{names:?} is not in {}: run cargo build --workspace", built().display())
-    })
+fn found(name: &str) -> PathBuf {
+    let file = built().join(name);
+    assert!(file.exists(), "{} is not there: run cargo build --workspace", file.display());
+    file
 }
 
 fn root() -> PathBuf {
@@ -34,7 +33,7 @@ fn root() -> PathBuf {
 
 /// A folder of this build's own: its name changes with the archive.
 fn scratch() -> PathBuf {
-    let archive = found(&["libapex_cudart.a"]);
+    let archive = found("libapex_cudart.a");
     let changed = archive.metadata().and_then(|facts| facts.modified());
     let changed = changed.expect("the archive has a time");
     let stamp = changed.duration_since(UNIX_EPOCH).map_or(0, |age| age.as_nanos());
@@ -58,7 +57,7 @@ fn libraries() -> &'static Path {
         std::fs::create_dir_all(&folder).expect("a test's own folder can be made");
         if !MAJORS.iter().all(|major| folder.join(format!("libcudart.so.{major}")).exists()) {
             let script = root().join("crates/apex-cudart/link/link.sh");
-            let archive = found(&["libapex_cudart.a"]);
+            let archive = found("libapex_cudart.a");
             output(Command::new("sh").arg(script).arg(archive).arg(&folder));
         }
         folder
@@ -72,7 +71,7 @@ fn driver() -> &'static Path {
         // Tests of one build may run as many processes: each has a copy of its own.
         let folder = scratch().join(format!("driver-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a test's own folder can be made");
-        let shim = found(&["libapex_shim.so"]);
+        let shim = found("libapex_shim.so");
         std::fs::copy(shim, folder.join("libcuda.so.1")).expect("the driver can be copied");
         folder
     })
@@ -99,7 +98,7 @@ fn run(name: &str, with_driver: bool) {
         if with_driver {
             search.push(":");
             search.push(driver());
-            let real = found(&["libapex_softgpu.so", "libapex_standin.so"]);
+            let real = found("libapex_softgpu.so");
             timed.env("APEX_REAL_LIBCUDA", real);
         }
         output(timed.env("LD_LIBRARY_PATH", search));
