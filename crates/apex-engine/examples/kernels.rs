@@ -1,4 +1,4 @@
-//! Measures the engine on six kernels: GFLOP/s, GB/s and the time of compiling.
+//! Measures the engine alone on the kernels of `apex bench softgpu`: GFLOP/s, GB/s and the time of compiling.
 //!
 //! `cargo run --release -p apex-engine --example kernels [threads] [kernel] [compiled]`
 
@@ -79,7 +79,7 @@ fn main() {
     let threads: usize = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(1);
     let only = arguments.next();
     let quick = arguments.next().is_some();
-    let text = include_str!("../benches/ptx/kernels.ptx");
+    let text = include_str!("../../../benches/softgpu/kernels.ptx");
     let module = Module::load(&[text], &mut |_| None).expect("the kernels load");
     let device = Arc::new(Device {
         identity: Identity::default(),
@@ -91,7 +91,8 @@ fn main() {
     let a: Vec<f32> = (0..count).map(|i| (i % 97) as f32 * 0.25).collect();
     let b: Vec<f32> = (0..count).map(|i| (i % 89) as f32 * 0.5).collect();
     let mut c = vec![0f32; count];
-    let bytes: Vec<u8> = (0..count).map(|i| ((i as u64 * 2_654_435_761) >> 13) as u8).collect();
+    let words: Vec<u32> =
+        (0..count).map(|i| ((i as u64 * 2_654_435_761) >> 13) as u8 as u32).collect();
     let mut bins = vec![0u32; 256];
     let mut image = vec![0i32; pixels * pixels];
     let (pa, pb, pc) = (a.as_ptr() as u64, b.as_ptr() as u64, c.as_mut_ptr() as u64);
@@ -99,7 +100,7 @@ fn main() {
     let cells = 4096u32;
     let cases = [
         Case {
-            name: "vadd",
+            name: "vector_add",
             grid: [(count / 256) as u32, 1, 1],
             block: [256, 1, 1],
             params: params(&[pa, pb, pc], &[count as i32]),
@@ -115,7 +116,7 @@ fn main() {
             unit: "GFLOP/s",
         },
         Case {
-            name: "reduce",
+            name: "reduction",
             grid: [128, 1, 1],
             block: [256, 1, 1],
             params: params(&[pa, pc], &[count as i32]),
@@ -126,9 +127,9 @@ fn main() {
             name: "histogram",
             grid: [64, 1, 1],
             block: [256, 1, 1],
-            params: params(&[bytes.as_ptr() as u64, bins.as_mut_ptr() as u64], &[count as i32]),
-            amount: count as f64,
-            unit: "G values/s",
+            params: params(&[words.as_ptr() as u64, bins.as_mut_ptr() as u64], &[count as i32]),
+            amount: count as f64 * 4.0,
+            unit: "GB/s",
         },
         Case {
             name: "mandelbrot",
