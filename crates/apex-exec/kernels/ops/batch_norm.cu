@@ -72,12 +72,13 @@ __device__ __forceinline__ void channel_statistics(const T *input, Wide<T> *part
     const u32 step_samples = blockDim.x / runs_of_plane, step_within = blockDim.x % runs_of_plane;
     Shifted<W> shifted = {0, 0, 0, 0};
     while (run < end) {
-        W values[UNROLL][RUN];
+        // As they lie in memory: widened they would take twice the registers, and half the threads fit.
+        typename Run<T, RUN>::Held held[UNROLL];
         u32 filled = 0;
 #pragma unroll
         for (u32 u = 0; u < UNROLL; u++) {
             if (run < end) {
-                Run<T, RUN>::load(channel + sample * pitch + (u64)within * RUN, values[u]);
+                held[u] = Run<T, RUN>::hold(channel + sample * pitch + (u64)within * RUN);
                 filled = u + 1;
             }
             run += blockDim.x;
@@ -90,7 +91,10 @@ __device__ __forceinline__ void channel_statistics(const T *input, Wide<T> *part
         }
 #pragma unroll
         for (u32 u = 0; u < UNROLL; u++) {
-            if (u < filled) shifted.template add<RUN>(values[u]);
+            if (u >= filled) break;
+            W values[RUN];
+            Run<T, RUN>::widen_held(held[u], values);
+            shifted.template add<RUN>(values);
         }
     }
     Moments<W> moments = shifted.moments();

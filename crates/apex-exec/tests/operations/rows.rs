@@ -137,6 +137,34 @@ fn check_long_layer_norm<T: Float>(seed: u64) {
     }
 }
 
+/// Rows so long and so many that a block takes several and keeps gamma and beta.
+fn check_kept_layer_norm<T: Float>(rows: usize, columns: usize) {
+    let mut random = Random::new(60);
+    let x: Vec<T> = random.values(rows * columns, 2.0);
+    let gamma: Vec<T::Wide> = random.values(columns, 1.5);
+    let beta: Vec<T::Wide> = random.values(columns, 1.0);
+    let executor = executor();
+    let (input, scale) = (executor.upload(&x).unwrap(), executor.upload(&gamma).unwrap());
+    let shift = executor.upload(&beta).unwrap();
+    let mut output = executor.poisoned::<T>(x.len()).unwrap();
+    let (gamma, beta) = (wide(&gamma), wide(&beta));
+    for with_beta in [false, true] {
+        let norm = Norm::new(1e-3).gamma(scale.view());
+        let norm = if with_beta { norm.beta(shift.view()) } else { norm };
+        executor.ops().layer_norm(&input, columns, &norm, &mut output).unwrap();
+        let want =
+            norm_of(&wide(&x), columns, Some(&gamma[..]), with_beta.then_some(&beta[..]), 1e-3);
+        let what = format!("layer_norm of {rows} x {columns}, beta {with_beta}");
+        assert_close(&executor.download(&output).unwrap(), &want, 24.0, 2.0, &what);
+    }
+}
+
+#[test]
+fn gamma_and_beta_may_stay_over_many_rows() {
+    check_kept_layer_norm::<f32>(269, 4100);
+    check_kept_layer_norm::<half::bf16>(533, 4104);
+}
+
 #[test]
 fn a_row_without_an_answer_is_nan_and_spoils_no_other() {
     let (nan, inf) = (f32::NAN, f32::INFINITY);
