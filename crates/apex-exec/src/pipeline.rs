@@ -180,7 +180,7 @@ impl Pipeline {
             };
             let input = staged(&mut slot, piece)?;
             let length = result_length(input.len());
-            under_way.push_back(slot.begin(&self.executor, input, length, work)?);
+            under_way.push_back(slot.begin(input, length, work)?);
         }
         under_way.into_iter().try_for_each(|piece| piece.finish(&mut done).map(drop))
     }
@@ -215,7 +215,6 @@ impl<T: Element, U: Element> Slot<T, U> {
 
     fn begin(
         mut self,
-        executor: &Executor,
         staging: Pinned<T>,
         length: usize,
         work: &mut impl FnMut(&Stream, &Buffer<T>, &mut Buffer<U>) -> Result<()>,
@@ -235,8 +234,11 @@ impl<T: Element, U: Element> Slot<T, U> {
         let uploaded = stream.write_async(staging, &mut *input)?;
         work(stream, input, result)?;
         let fits = self.result_staging.take().filter(|staging| staging.len() == length);
-        let staging = fits.map_or_else(|| executor.pinned(length), Ok)?;
-        let downloaded = stream.read_async(&*result, staging)?;
+        // New memory is not filled with zeros first: that would keep the device waiting for the next piece.
+        let downloaded = match fits {
+            Some(staging) => stream.read_async(&*result, staging)?,
+            None => stream.download_async(&*result)?,
+        };
         Ok(Piece { uploaded, downloaded, slot: self })
     }
 }
