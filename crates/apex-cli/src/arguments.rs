@@ -3,6 +3,7 @@
 use apex_core::knobs::{DeviceChoice, Timing};
 use apex_daemon::export::Format;
 use apex_daemon::show::By;
+use apex_policy::schedule::{Class, Sla};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,6 +20,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Verb {
     /// Run a program and report what it did on the GPU.
     Run(Run),
+    /// Schedule the programs of this machine that share a GPU, until stopped.
+    Daemon(Daemon),
     /// Show the report of a session again, or one of its tables.
     Report(Report),
     /// Write a session in another format.
@@ -36,6 +39,8 @@ pub(crate) enum Verb {
     Train(Train),
     /// Say what a launch will do: occupancy, time, throughput, and how sure that is.
     Predict(Predict),
+    /// Run programs together on a virtual GPU under a scheduling policy, and say what each gets.
+    Sim(Sim),
     /// Measure apex beside what a user has without it.
     #[command(subcommand)]
     Bench(Bench),
@@ -62,6 +67,21 @@ pub(crate) struct Run {
     /// How GPU times are taken: event pairs under a budget, every kernel by CUPTI, or not at all.
     #[arg(long, value_enum)]
     pub(crate) timing: Option<TimingWord>,
+    /// What the program is to others on its GPU: latency, normal or batch. Without it nothing is scheduled.
+    #[arg(long)]
+    pub(crate) class: Option<Class>,
+    /// Latency that is held for it, such as p95=10ms.
+    #[arg(long, value_name = "PROMISE")]
+    pub(crate) sla: Option<Sla>,
+    /// Its weight among programs of its class.
+    #[arg(long, value_name = "WEIGHT")]
+    pub(crate) share: Option<f64>,
+    /// How programs share the GPU, if this apex is the first: none, priority, deadline, fair or adaptive.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) policy: Option<String>,
+    /// Run under NVIDIA's MPS, which is started here if nobody has and stopped by the last.
+    #[arg(long)]
+    pub(crate) mps: bool,
     /// Print the report as a JSON document (to standard error: standard output is the program's).
     #[arg(long)]
     pub(crate) json: bool,
@@ -73,6 +93,19 @@ pub(crate) struct Run {
         value_name = "CMD"
     )]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Daemon {
+    /// Start NVIDIA's MPS for all programs, and stop it in the end.
+    #[arg(long)]
+    pub(crate) mps: bool,
+    /// JSON document that names the policy, the group and who may be of which class.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Directory of the pages; programs find it by APEX_GATE.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -170,6 +203,16 @@ pub(crate) enum Bench {
     Zoo(Zoo),
     /// Predictions: how long they take, or with --truth how near they come.
     Predict(BenchPredict),
+    /// A program that answers requests beside one that trains: what each loses, under every way of sharing.
+    Sched(BenchSched),
+    /// One side of a pair on the software GPU, told by lines what to do.
+    #[command(hide = true)]
+    SchedWorker {
+        #[arg(long)]
+        latency: bool,
+        #[arg(long)]
+        train: bool,
+    },
     /// Launches the kernels that are measured.
     #[command(hide = true)]
     SoftgpuKernels,
@@ -221,6 +264,75 @@ fn configurations(word: &str) -> Result<Configurations, String> {
         (_, Ok(count)) if count > 0 => Ok(Configurations(Some(count))),
         _ => Err("a number from 1 on, or all".into()),
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchSched {
+    /// Only this pair; may be given several times. One pair takes five to ten minutes.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pair: Vec<String>,
+    /// Only this system; may be given several times. What is compared with, time-slicing, is always measured.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) system: Vec<String>,
+    /// Load of the program that answers requests, as a part of what it could answer alone.
+    #[arg(long, default_value_t = 0.5)]
+    pub(crate) load: f64,
+    /// Seconds of each turn; 30, or 8 with --quick.
+    #[arg(long)]
+    pub(crate) seconds: Option<f64>,
+    /// Decides the arrivals.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// One pair and short turns, under 8 minutes.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Own programs on the software GPU instead of models: shows that everything works, in seconds.
+    #[arg(long)]
+    pub(crate) synthetic: bool,
+    /// Draw the plane of P95 against training.
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) picture: Option<PathBuf>,
+    /// Print a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A TRACE is a session (id, beginning of it, or directory), a .json file, or the word pair for \
+the measured one. A class may stand before it: batch=SESSION. The file holds an object or a list of them, with the \
+fields name, class, kernels, kernel_us and, if wanted, block_us, sms, bottleneck (compute, memory), host_us, graph, \
+waits, requests_per_second, share and sla."
+)]
+pub(crate) struct Sim {
+    /// The programs.
+    #[arg(required = true, value_name = "TRACE")]
+    pub(crate) traces: Vec<String>,
+    /// How they share: adaptive, priority, deadline, fair or none.
+    #[arg(long, value_name = "NAME", default_value = apex_policy::schedule::DEFAULT_POLICY)]
+    pub(crate) policy: String,
+    /// What the virtual GPU does with several programs.
+    #[arg(long, value_enum, default_value = "mps-priority")]
+    pub(crate) mode: ModeWord,
+    /// How long it runs.
+    #[arg(long, default_value_t = 20.0)]
+    pub(crate) seconds: f64,
+    /// Error of predicted times, as the standard deviation of their logarithm; 0 for none.
+    #[arg(long, value_name = "DEVIATION")]
+    pub(crate) predictions: Option<f64>,
+    /// Decides all that is random.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Print a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ModeWord {
+    Timeslice,
+    Mps,
+    MpsPriority,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ pub(crate) mod calls;
 mod exec;
 pub(crate) mod kernels;
 mod predict;
+pub(crate) mod sched;
 mod shim;
 mod softgpu;
 mod zoo;
@@ -62,6 +63,11 @@ pub(crate) fn predict(arguments: &crate::arguments::BenchPredict) -> Result<Exit
         return show(&predict::truth(arguments)?, arguments.json, predict::print_scores);
     }
     show(&predict::measure(arguments)?, arguments.json, predict::print_times)
+}
+
+/// Measures pairs of programs that share the GPU and shows them; fails where nothing could be measured.
+pub(crate) fn sched(arguments: &crate::arguments::BenchSched) -> Result<ExitCode> {
+    show(&sched::measure(arguments)?, arguments.json, sched::print_rows)
 }
 
 /// Runs the software GPU's benchmark and shows it.

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod bench;
+mod daemon;
 mod device;
 mod doctor;
 mod environment;
@@ -14,6 +15,8 @@ mod place;
 mod predict;
 mod run;
 mod sessions;
+mod sharing;
+mod sim;
 mod supervise;
 mod top;
 mod train;
@@ -28,6 +31,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.verb {
         Verb::Run(run) => run::run(&run),
+        Verb::Daemon(arguments) => daemon::daemon(&arguments),
         Verb::Report(report) => sessions::report(&report),
         Verb::Export(export) => sessions::export(&export),
         Verb::Diff(diff) => sessions::diff(&diff),
@@ -36,6 +40,11 @@ fn main() -> ExitCode {
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
         Verb::Train(train) => train::train(&train),
         Verb::Predict(predict) => predict::predict(&predict),
+        Verb::Sim(arguments) => sim::sim(&arguments),
+        Verb::Bench(Bench::Sched(arguments)) => bench::sched(&arguments),
+        Verb::Bench(Bench::SchedWorker { latency, train }) => {
+            bench::sched::stand_in::work(latency, train)
+        }
         Verb::Bench(Bench::Predict(arguments)) => bench::predict(&arguments),
         Verb::Bench(Bench::Shim { quick, json }) => bench::shim(quick, json),
         Verb::Bench(Bench::ShimCalls { threads, quick }) => bench::calls::measure(threads, quick),

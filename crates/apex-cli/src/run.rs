@@ -5,8 +5,9 @@
 
 use crate::arguments::Run;
 use crate::place::Place;
+use crate::sharing::Sharing;
 use crate::supervise::{Signals, exit_of, raise_descriptor_limit};
-use crate::{device, environment, say};
+use crate::{device, environment, say, sharing};
 use anyhow::Context;
 use apex_core::time::wall_nanos;
 use apex_daemon::recording::Recording;
@@ -80,26 +81,46 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
     };
     let mut command = command(&arguments.command);
     command.envs(variables);
+    // Before any thread is made.
     let signals = Signals::hold().context("signals cannot be read")?;
+    let sharing = match Sharing::prepare(arguments, &place.knobs, &rings) {
+        Ok(sharing) => sharing,
+        Err(sentence) => {
+            say(&sentence);
+            for directory in [Some(&rings), session.as_ref()].into_iter().flatten() {
+                let _ = std::fs::remove_dir_all(directory);
+            }
+            return Ok(ExitCode::from(USAGE));
+        }
+    };
+    command.envs(sharing.iter().flat_map(Sharing::variables));
     let recording = Recording::start(&rings, session.as_deref(), &id, &words(&arguments.command));
-    let (summary, code) = watch(signals, command, recording, &rings, session.as_deref())?;
-    let Some((summary, end)) = summary else { return Ok(code) };
+    let (summary, code) = watch(signals, command, recording, sharing, &rings, session.as_deref())?;
+    let Some((summary, shared, end)) = summary else { return Ok(code) };
     if let Some(session) = &session
         && let Err(error) = Recording::enter(&place.sessions, session)
     {
         say(&error.to_string());
     }
     show(&summary, session.as_deref(), arguments.json);
+    if !arguments.json {
+        let propose = || sharing::proposal(&summary, session.as_deref()?);
+        if let Some(sentence) = shared.or_else(propose) {
+            say(&sentence);
+        }
+    }
     Ok(end())
 }
 
-type Ended = Option<(Summary, Box<dyn FnOnce() -> ExitCode>)>;
+/// What was recorded, how the GPU was shared, and how to end.
+type Ended = Option<(Summary, Option<String>, Box<dyn FnOnce() -> ExitCode>)>;
 
 /// Starts the program and stays until its end. Without a summary it could not be started.
 fn watch(
     signals: Signals,
     mut command: Command,
     mut recording: Recording,
+    mut sharing: Option<Sharing>,
     rings: &Path,
     session: Option<&Path>,
 ) -> anyhow::Result<(Ended, ExitCode)> {
@@ -117,12 +138,20 @@ fn watch(
     let status = signals.wait(&mut child, || {
         let wait = recording.look();
         recording.take_notes().iter().for_each(|sentence| say(sentence));
+        if let Some(sharing) = &mut sharing {
+            sharing.look();
+        }
         wait
     })?;
     let exit = exit_of(status);
+    let shared = sharing.and_then(Sharing::finish);
+    if let Some(sentence) = &shared {
+        recording.note(sentence.clone());
+    }
     let (summary, notes) = recording.finish(Some(exit));
     notes.iter().for_each(|sentence| say(sentence));
-    Ok((Some((summary, Box::new(move || signals.end_like(exit)))), ExitCode::SUCCESS))
+    let end = Box::new(move || signals.end_like(exit));
+    Ok((Some((summary, shared, end)), ExitCode::SUCCESS))
 }
 
 fn show(summary: &Summary, session: Option<&Path>, json: bool) {

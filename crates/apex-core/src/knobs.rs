@@ -37,9 +37,25 @@ macro_rules! knobs {
                 knobs
             }
 
+            /// Reads every knob through `lookup`, and what it does not say from the file that it names as
+            /// `APEX_CONFIG`: how a container is told without changing its command.
+            pub fn read_with_file(
+                mut lookup: impl FnMut(&str) -> Option<String>,
+                mut complain: impl FnMut(String),
+            ) -> Knobs {
+                let Some(path) = lookup("APEX_CONFIG").filter(|path| !path.is_empty()) else {
+                    return Knobs::read(lookup, complain);
+                };
+                let text = std::fs::read_to_string(&path).unwrap_or_else(|error| {
+                    complain(format!("APEX_CONFIG={path} is not read: {error}"));
+                    String::new()
+                });
+                Knobs::read(|name| lookup(name).or_else(|| from_file(&text, name)), complain)
+            }
+
             /// Reads the environment of this process.
             pub fn from_environment(complain: impl FnMut(String)) -> Knobs {
-                Knobs::read(|name| std::env::var(name).ok(), complain)
+                Knobs::read_with_file(|name| std::env::var(name).ok(), complain)
             }
         }
 
@@ -73,6 +89,20 @@ knobs! {
     cupti: Option<PathBuf> = None, "APEX_CUPTI";
     /// Events that one thread's ring holds; a power of two.
     ring_events: u64 = 16384, "APEX_RING_EVENTS";
+    /// What the program is to others on its GPU: latency, normal or batch; without it nothing is scheduled.
+    class: Option<String> = None, "APEX_CLASS";
+    /// Latency that the scheduler holds for this program, such as p95=10ms.
+    sla: Option<String> = None, "APEX_SLA";
+    /// Weight of this program among those of its class.
+    share: f64 = 1.0, "APEX_SHARE";
+    /// How programs share a GPU: none, priority, deadline, fair or adaptive; the controller's own decides.
+    policy: Option<String> = None, "APEX_POLICY";
+    /// 1 gives the launches of a latency program the highest priority; set by `apex run` under MPS.
+    launch_priority: bool = false, "APEX_LAUNCH_PRIORITY";
+    /// Directory in which programs that share a GPU find each other; by default apex-gate in the user's runtime directory.
+    gate: Option<PathBuf> = None, "APEX_GATE";
+    /// File of lines such as APEX_CLASS=batch, for what the environment does not say.
+    config: Option<PathBuf> = None, "APEX_CONFIG";
     /// For apex's own tests: panic-in-record makes a part of it fail, slow-clock has it spare the clock.
     fault: Option<String> = None, "APEX_FAULT";
     /// Directory of the kept sessions; by default apex/sessions in the user's state directory.
@@ -103,6 +133,14 @@ knobs! {
     kernel_cache: Option<PathBuf> = None, "APEX_KERNEL_CACHE";
     /// Bytes that the kept kernels may take; the oldest go first, and 0 keeps none.
     kernel_cache_bytes: u64 = 256 << 20, "APEX_KERNEL_CACHE_BYTES";
+}
+
+/// The value of a variable in a file of `NAME=value` lines; what begins with `#` is a remark.
+fn from_file(text: &str, name: &str) -> Option<String> {
+    text.lines().filter(|line| !line.trim_start().starts_with('#')).find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
 }
 
 /// What event times on the software GPU tell.
@@ -313,6 +351,23 @@ mod tests {
             complaints,
             ["APEX_RING_EVENTS=many is not a whole number; the default 16384 is used"]
         );
+    }
+
+    #[test]
+    fn a_file_says_what_the_environment_does_not() {
+        let path = std::env::temp_dir().join(format!("apex-knobs-{}", std::process::id()));
+        std::fs::write(&path, "# for the cluster\nAPEX_CLASS = batch\nAPEX_SHARE=0.5\n").unwrap();
+        let lookup = |name: &str| match name {
+            "APEX_CONFIG" => Some(path.display().to_string()),
+            "APEX_SHARE" => Some("0.7".into()),
+            _ => None,
+        };
+        let knobs = Knobs::read_with_file(lookup, |sentence| panic!("{sentence}"));
+        assert_eq!((knobs.class.as_deref(), knobs.share), (Some("batch"), 0.7));
+        std::fs::remove_file(&path).ok();
+        let mut complaints = 0;
+        let gone = Knobs::read_with_file(lookup, |_| complaints += 1);
+        assert_eq!((gone.class, complaints), (None, 1));
     }
 
     #[test]

@@ -6,6 +6,8 @@
 
 pub mod event;
 pub mod facts;
+#[cfg(not(loom))]
+pub mod gate_page;
 pub mod knobs;
 pub mod pace;
 pub mod ring;

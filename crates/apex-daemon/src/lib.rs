@@ -26,8 +26,10 @@ pub mod recover;
 pub mod resolve;
 pub mod rings_place;
 pub mod row;
+pub mod schedule;
 pub mod session;
 pub mod show;
+pub mod simulate;
 pub mod store;
 
 pub mod summarise;

@@ -6,7 +6,7 @@
 
 mod busy;
 mod finish;
-mod fit;
+pub(crate) mod fit;
 mod kernels;
 mod timeline;
 

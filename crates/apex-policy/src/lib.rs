@@ -9,6 +9,7 @@ mod chip;
 mod occupancy;
 pub mod predict;
 pub mod sampling;
+pub mod schedule;
 
 pub use chip::Chip;
 pub use occupancy::{

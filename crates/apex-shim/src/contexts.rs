@@ -46,6 +46,7 @@ pub(crate) fn may_have_changed() {
     if let Some(thread) = thread::current_if_started() {
         thread.context_good_for = 0;
         thread.easy = 0;
+        thread.tally.context_changes();
     }
 }
 
@@ -59,6 +60,7 @@ fn ask(thread: &mut Thread) {
         return;
     }
     thread.context = context;
+    thread.tally.context_changes();
     (thread.context_id, thread.device) = match context as u64 {
         0 => (0, NO_DEVICE),
         handle => {

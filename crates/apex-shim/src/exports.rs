@@ -44,6 +44,17 @@ pub(crate) unsafe fn set_driver(addresses: &[*const c_void; Function::COUNT]) {
     }
 }
 
+/// Has another function answer for one of the driver's.
+///
+/// # Safety
+///
+/// The address is that of a function with the signature of its row.
+pub(crate) unsafe fn replace(function: Function, address: *const c_void) {
+    let table = (&raw mut apex_driver).cast::<*const c_void>();
+    // SAFETY: a row of the table; pointer-sized stores do not tear.
+    unsafe { table.add(function as usize).write_volatile(address) };
+}
+
 // A stub keeps its number in r11, which no C caller expects to survive, and all argument registers
 // as they were.
 global_asm!(

@@ -6,6 +6,7 @@
 //! the driver refuses the one form it is asked in the other.
 
 use crate::exports::driver;
+use crate::gate;
 use crate::handles::Handles;
 use crate::lock::{Lock, locked};
 use crate::process::{self, tell};
@@ -135,6 +136,7 @@ pub(crate) fn look_up(function: CUfunction) -> KernelId {
         (number, number == next)
     });
     let Some((number, is_new)) = kept else { return KernelId(0) };
+    gate::named(number, &facts.name);
     if is_new {
         tell(&Fact::Kernel(facts));
     }

@@ -17,6 +17,7 @@ mod capture;
 mod contexts;
 mod cupti;
 mod exports;
+mod gate;
 mod handles;
 mod hooks;
 mod kernels;

@@ -4,7 +4,7 @@
 //! parent's stay mapped there but are never written. Nothing of it is ever dropped, because threads
 //! may call the driver until the very end of the process.
 
-use crate::{contexts, kernels, load, thread};
+use crate::{contexts, gate, kernels, load, thread};
 use apex_core::facts::{self, Fact};
 use apex_core::knobs::Knobs;
 use apex_core::ring::{ProcessMap, ProcessWord};
@@ -46,7 +46,7 @@ pub(crate) fn knobs() -> &'static Knobs {
             (!value.is_null())
                 .then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
         };
-        Knobs::read(lookup, |sentence| log_line(&sentence))
+        Knobs::read_with_file(lookup, |sentence| log_line(&sentence))
     })
 }
 
@@ -251,5 +251,6 @@ extern "C" fn forget_parent() {
     LOGGED.store(false, Ordering::Relaxed);
     thread::forget();
     kernels::forget();
+    gate::forget();
     contexts::forget_all();
 }

@@ -12,7 +12,7 @@
 use crate::exports::driver;
 use crate::process::{guard, knobs};
 use crate::thread::Thread;
-use crate::{capture, cupti, thread};
+use crate::{capture, cupti, gate, thread};
 use apex_core::event::{CallId, Event, Head, KernelId, LaunchShape, TimeBasis, What};
 use apex_core::knobs::Timing;
 use apex_core::ring::RingWord;
@@ -115,7 +115,7 @@ fn begin(stream: u64, configuration: u64) -> Option<Sample> {
     let entered = time::ticks();
     let thread = thread::current()?;
     let sampler = &mut thread.sampler;
-    if capture::any() {
+    if capture::any() || !gate::api::is_timed() {
         sampler.schedule.put_off(configuration);
         return None;
     }
@@ -208,6 +208,7 @@ fn collect(thread: &mut Thread) -> Option<CUcontext> {
                 nanos = nanos.saturating_sub(scale.span(launched.ended - launched.started));
             }
             let Launched { kernel, shape, .. } = launched;
+            gate::duration::learn(kernel, &shape, nanos);
             thread
                 .writer
                 .push(&Event { head, what: What::GpuTime { kernel, shape, nanos, basis } });

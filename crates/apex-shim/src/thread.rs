@@ -5,6 +5,7 @@
 //! instructions; the general way would call a function of the loader on every recorded call. Word 0
 //! means "not started", 1 "not recorded", 2 "no ring was to be had"; else it is the block's address.
 
+use crate::gate::Tally;
 use crate::process;
 use crate::sample::Sampler;
 use apex_core::event::{CallId, Event, Head, Life, ObjectKind, What};
@@ -35,6 +36,8 @@ pub(crate) struct Thread {
     pub(crate) sampler: Sampler,
     /// The context that was current at its last recorded call, with its number and device above.
     pub(crate) context: CUcontext,
+    /// Itself at the gate of its GPU.
+    pub(crate) tally: Tally,
     /// The last clock reading of a launch, and its place in the ring.
     last_reading: (u64, u64),
 }
@@ -62,11 +65,12 @@ impl Thread {
     /// A launch was recorded: how many of the next ones are easy.
     #[inline(always)]
     pub(crate) fn foresee(&mut self) {
-        if self.pace == Pace::Hurried {
+        if self.pace == Pace::Hurried && self.tally.looks_away() {
             let until_reading = READ_EVERY - 1 - self.writer.position() % READ_EVERY;
             let most = (until_reading as u32).min(self.context_good_for);
             self.easy = self.sampler.look_away(most);
             self.context_good_for -= self.easy;
+            self.tally.passed(self.easy);
         }
     }
 
@@ -213,6 +217,7 @@ fn begin() -> Option<&'static mut Thread> {
         pace: if fault == Some("slow-clock") { Pace::Calm } else { Pace::of_this_clock() },
         easy: 0,
         sampler: Sampler::new(process.started),
+        tally: Tally::default(),
         last_reading: (0, 0),
     }));
     thread.writer.push(&birth());

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const FLAGS: [&str; 8] =
     ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-rdynamic"];
 
+const CPP_FLAGS: [&str; 6] = ["-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror"];
+
 /// A program that needs `libcuda.so.1` from its start.
 pub fn linked(name: &str) -> PathBuf {
     compile(name, &[], Some(&tools().libcuda))
@@ -20,6 +22,11 @@ pub fn linked(name: &str) -> PathBuf {
 /// A program of `runtime/` that needs `libcudart.so.13` from its start.
 pub fn with_runtime(name: &str) -> PathBuf {
     compile(&format!("runtime/{name}"), &["-DCUDART=13"], Some(&tools().cudart))
+}
+
+/// A C++ program that needs `libcuda.so.1` from its start.
+pub fn linked_cpp(name: &str) -> PathBuf {
+    compile_by("g++", &CPP_FLAGS, &format!("{name}.cpp"), &[], Some(&tools().libcuda))
 }
 
 /// A program that is linked with nothing and looks for the driver itself.
@@ -37,32 +44,49 @@ pub fn library(name: &str, directory: &Path, file: &str, options: &[&str]) -> Pa
 }
 
 fn compile(name: &str, options: &[&str], driver: Option<&Path>) -> PathBuf {
-    let source = sources().join(format!("{name}.c"));
+    compile_by("gcc", &FLAGS, &format!("{name}.c"), options, driver)
+}
+
+fn compile_by(
+    compiler: &str,
+    flags: &[&str],
+    file: &str,
+    options: &[&str],
+    driver: Option<&Path>,
+) -> PathBuf {
+    let source = sources().join(file);
     let mut hash = DefaultHasher::new();
-    for header in ["program.h", "cuda_driver.h", "runtime/runtime.h"] {
+    for header in [
+        "program.h",
+        "cuda_driver.h",
+        "runtime/runtime.h",
+        "../../include/apex.h",
+        "../../include/cuda_scheduler/scheduler.hpp",
+    ] {
         let file = sources().join(header);
         let text = std::fs::read(&file)
             .unwrap_or_else(|error| panic!("{} is not read: {error}", file.display()));
         text.hash(&mut hash);
     }
     let text = std::fs::read(&source).expect("a program's source can be read");
-    (text, FLAGS, options, driver).hash(&mut hash);
-    let made = scratch().join(format!("{}-{:016x}", name.replace('/', "-"), hash.finish()));
+    (text, flags, options, driver).hash(&mut hash);
+    let name = file.replace(['/', '.'], "-");
+    let made = scratch().join(format!("{name}-{:016x}", hash.finish()));
     if made.exists() {
         return made;
     }
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let nth = COUNT.fetch_add(1, Ordering::Relaxed);
     let part = made.with_extension(format!("{}-{nth}", std::process::id()));
-    let mut gcc = Command::new("gcc");
-    gcc.args(FLAGS).arg(&source).arg("-o").arg(&part).args(options);
+    let mut gcc = Command::new(compiler);
+    gcc.args(flags).arg(&source).arg("-o").arg(&part).args(options);
     if let Some(driver) = driver {
         // Named by its path, the driver is entered by its SONAME.
         gcc.arg(driver);
     }
-    let output = gcc.output().expect("gcc can be started");
+    let output = gcc.output().expect("the compiler can be started");
     let complaints = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}.c does not compile:\n{complaints}");
+    assert!(output.status.success(), "{file} does not compile:\n{complaints}");
     std::fs::rename(&part, &made).expect("a program can be renamed");
     made
 }

@@ -18,7 +18,7 @@ mod expected;
 mod place;
 mod tools;
 
-pub use compile::{alone, library, linked, with_runtime};
+pub use compile::{alone, library, linked, linked_cpp, with_runtime};
 pub use ended::{Ended, Line, Watched};
 pub use place::{Place, Running, until};
 pub use tools::{Tools, tools};

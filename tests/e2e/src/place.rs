@@ -108,6 +108,11 @@ impl Place {
         self.rings.join("apex")
     }
 
+    /// Where programs that share a GPU meet.
+    pub fn gate(&self) -> PathBuf {
+        self.rings.join("apex-gate")
+    }
+
     /// Runs a program plain.
     pub fn plain(&self, program: &Path, arguments: &[&str]) -> Ended {
         self.start(program, arguments).wait()
@@ -239,6 +244,17 @@ impl Running {
     /// Sends a signal to the command alone.
     pub fn signal(&self, name: &str) {
         send(name, &self.child.id().to_string());
+    }
+
+    /// Sends a signal to a process.
+    pub fn signal_process(pid: u32, name: &str) {
+        send(name, &pid.to_string());
+    }
+
+    /// Ends the command and all it has started.
+    pub fn kill_all(mut self) {
+        self.signal_all("KILL");
+        let _ = self.child.wait();
     }
 
     fn signal_all(&self, name: &str) {

@@ -6,8 +6,12 @@ use apex_e2e::{Place, linked, tools};
 const SIGSYS: i32 = 31;
 
 fn check(timing: &str, fault: &str) {
+    check_with(&["--timing", timing], fault);
+}
+
+fn check_with(options: &[&str], fault: &str) {
     let place = Place::with_driver(&tools().standin).with("APEX_FAULT", fault);
-    let watched = place.watch_with(&["--timing", timing], &linked("quiet_path"), &[]);
+    let watched = place.watch_with(options, &linked("quiet_path"), &[]);
     watched.ended.check_success();
     assert_eq!(watched.ended.number("allocations"), 0);
     assert_eq!(watched.ended.number("locks"), 0);
@@ -31,6 +35,12 @@ fn a_launch_with_sampling_is_quiet() {
 #[test]
 fn a_launch_that_reads_no_clock_is_quiet() {
     check("sampled", "slow-clock");
+}
+
+#[test]
+fn a_launch_through_an_open_gate_is_quiet() {
+    check_with(&["--timing", "sampled", "--class", "batch"], "none");
+    check_with(&["--timing", "off", "--class", "latency"], "none");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use apex_policy::{Carveout, Chip, KernelNeeds, launch_facts};
 
 /// Nothing where the chip is not known, the shape was not kept, or a cluster was asked for: clusters
 /// follow rules of their own.
-pub(super) fn fit(device: &Device, kernel: &Kernel, shape: &LaunchShape) -> Option<Fit> {
+pub(crate) fn fit(device: &Device, kernel: &Kernel, shape: &LaunchShape) -> Option<Fit> {
     if shape.block == [0; 3] || shape.cluster.iter().any(|&side| side > 1) {
         return None;
     }

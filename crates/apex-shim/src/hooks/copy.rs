@@ -1,6 +1,7 @@
 //! Memory being copied. Where the call does not state a direction the reader of the events finds it
 //! from the addresses; which host memory was pinned too.
 
+use crate::gate;
 use crate::record::Note;
 use apex_core::event::{Copy, Direction, What};
 use apex_cuda::types::*;
@@ -209,6 +210,7 @@ fn direction(from: u32, to: u32) -> Direction {
 
 #[inline(always)]
 fn copy(direction: Direction, to: u64, from: u64, bytes: u64, stream: Option<CUstream>) -> Note {
+    gate::copied(direction == Direction::DeviceToHost, stream.map(|stream| stream as u64));
     let copy = Copy { direction, asynchronous: stream.is_some(), captured: false, to, from, bytes };
     Note::on(stream.unwrap_or(core::ptr::null_mut()), What::Copy(copy))
 }

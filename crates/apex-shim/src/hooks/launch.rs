@@ -9,13 +9,14 @@ use crate::lock::{Lock, locked};
 use crate::record::{self, Note, PER_THREAD_STREAM};
 use crate::sample::{self, Launched};
 use crate::thread::{self, Easy};
-use crate::{capture, kernels};
+use crate::{capture, gate, kernels};
 use apex_core::KernelId;
 use apex_core::event::{Launch, LaunchShape, What};
 use apex_core::pace::{Reads, UNREAD};
 use apex_core::time;
 use apex_cuda::Function;
 use apex_cuda::types::*;
+use apex_policy::schedule::Kind;
 use std::collections::HashMap;
 
 /// What a launch was asked to do.
@@ -67,6 +68,8 @@ fn odd_launch(function: Function, launch: Launch, stream: u64, result: CUresult)
 unsafe fn launch_kernel(call: Call, forward: impl FnOnce() -> CUresult) -> CUresult {
     let Call { function, stream, shape, cooperative, .. } = call;
     let known = kernels::known(call.kernel);
+    let kind = if cooperative { Kind::Cooperative } else { Kind::Kernel };
+    let admitted = gate::before(known, stream, &shape, kind);
     let sample = sample::before(stream, configuration(call.kernel as u64, &shape));
     let (started, read_end) = read_clock(known.is_none() || sample.is_some());
     let result = forward();
@@ -81,6 +84,7 @@ unsafe fn launch_kernel(call: Call, forward: impl FnOnce() -> CUresult) -> CUres
     if let Some(sample) = sample {
         sample::after(&sample, Launched { function, stream, started, ended, kernel, shape });
     }
+    gate::after(admitted, stream, result);
     result
 }
 
@@ -224,6 +228,7 @@ macro_rules! graphs {
             let stream: u64 = $which;
             let (graph, kernels, nodes) = graph::counts(exec);
             let shape = LaunchShape { grid: [graph, 0, 0], ..LaunchShape::default() };
+            let admitted = gate::before_graph(stream, &shape, nodes);
             let sample = sample::before(stream, configuration(exec as u64, &shape));
             let started = time::ticks();
             // SAFETY: the program's own arguments, unchanged, passed once.
@@ -237,6 +242,7 @@ macro_rules! graphs {
                 let kernel = KernelId(0);
                 sample::after(&sample, Launched { function, stream, started, ended, kernel, shape });
             }
+            gate::after(admitted, stream, result);
             result
         }
     )* };

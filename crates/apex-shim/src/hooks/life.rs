@@ -3,7 +3,7 @@
 use super::answer;
 use crate::exports::driver;
 use crate::record::Note;
-use crate::{contexts, record, sample};
+use crate::{contexts, gate, record, sample};
 use apex_core::event::{Life, ObjectKind, What};
 use apex_core::time;
 use apex_cuda::Function;
@@ -47,6 +47,7 @@ pub(crate) use cuStreamDestroy as cuStreamDestroy_v2;
 pub(crate) unsafe fn cuEventCreate(result: CUresult, event: *mut CUevent, flags: u32) -> Note {
     // SAFETY: the driver's out-pointer.
     let handle = unsafe { answer(result, event, core::ptr::null_mut()) };
+    gate::event_made(handle as u64, flags);
     made(ObjectKind::Event, handle as u64, flags, 0)
 }
 
@@ -56,25 +57,28 @@ pub(crate) unsafe fn cuEventDestroy(_: CUresult, event: CUevent) -> Note {
 
 pub(crate) use cuEventDestroy as cuEventDestroy_v2;
 
-pub(crate) unsafe fn cuEventRecord(_: CUresult, _event: CUevent, stream: CUstream) -> Note {
+pub(crate) unsafe fn cuEventRecord(_: CUresult, event: CUevent, stream: CUstream) -> Note {
+    gate::event_recorded(event as u64, stream as u64);
     Note::on(stream, What::Other)
 }
 
 pub(crate) unsafe fn cuEventRecordWithFlags(
     _: CUresult,
-    _event: CUevent,
+    event: CUevent,
     stream: CUstream,
     _flags: u32,
 ) -> Note {
+    gate::event_recorded(event as u64, stream as u64);
     Note::on(stream, What::Other)
 }
 
 pub(crate) unsafe fn cuStreamWaitEvent(
     _: CUresult,
     stream: CUstream,
-    _event: CUevent,
+    event: CUevent,
     _flags: u32,
 ) -> Note {
+    gate::stream_waits(stream as u64, event as u64);
     Note::on(stream, What::Other)
 }
 
@@ -136,6 +140,7 @@ macro_rules! context_ends {
     ($($name:ident($argument:ident: $type:ty);)*) => { $(
         pub(crate) unsafe fn $name($argument: $type) -> CUresult {
             sample::context_ends();
+            gate::context_ends();
             let started = time::ticks();
             // SAFETY: the program's own argument.
             let result = unsafe { (driver().$name)($argument) };

@@ -1,7 +1,7 @@
 //! The program waiting for the GPU. Afterwards times of earlier launches are known.
 
 use crate::record::Note;
-use crate::sample;
+use crate::{gate, sample};
 use apex_core::event::{SyncKind, What};
 use apex_cuda::types::*;
 
@@ -25,5 +25,10 @@ pub(crate) use cuStreamSynchronize as cuStreamSynchronize_ptsz;
 
 fn waited(kind: SyncKind, object: u64, stream: CUstream) -> Note {
     sample::harvest();
+    match kind {
+        SyncKind::Stream => gate::waited(Some(object), None),
+        SyncKind::Event => gate::waited(None, Some(object)),
+        _ => gate::waited(None, None),
+    }
     Note::on(stream, What::Sync { kind, object })
 }

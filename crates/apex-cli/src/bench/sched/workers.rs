@@ -1,0 +1,147 @@
+//! The programs of a pair: started, told by lines what to do, and stopped.
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// Making and warming up a model takes this long at most.
+const START: Duration = Duration::from_secs(240);
+
+/// One request, in nanoseconds since the turn began.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub(super) scheduled: u64,
+    pub(super) started: u64,
+    /// When its first kernel began.
+    pub(super) first: Option<i64>,
+    pub(super) ended: u64,
+}
+
+impl Request {
+    pub(super) fn response_ms(&self) -> f64 {
+        self.ended.saturating_sub(self.scheduled) as f64 / 1e6
+    }
+
+    pub(super) fn service_ms(&self) -> f64 {
+        self.ended.saturating_sub(self.started) as f64 / 1e6
+    }
+
+    /// From its arrival to the begin of its first kernel.
+    pub(super) fn queue_ms(&self) -> Option<f64> {
+        self.first.map(|first| (first as f64 - self.scheduled as f64).max(0.0) / 1e6)
+    }
+}
+
+/// What one turn gave.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Turn {
+    requests: Vec<(u64, u64, Option<i64>, u64)>,
+    pub(super) steps: Vec<u64>,
+}
+
+impl Turn {
+    pub(super) fn requests(&self) -> Vec<Request> {
+        let request = |&(scheduled, started, first, ended): &(u64, u64, Option<i64>, u64)| {
+            Request { scheduled, started, first, ended }
+        };
+        self.requests.iter().map(request).collect()
+    }
+}
+
+/// A running program.
+pub(super) struct Worker {
+    name: &'static str,
+    child: Child,
+    orders: ChildStdin,
+    answers: Receiver<String>,
+    log: PathBuf,
+    pub(super) device: String,
+    pub(super) service_ns: Option<u64>,
+}
+
+impl Worker {
+    /// Starts it. What it says beside its answers goes into a file of `folder`, the end of which explains a
+    /// failure.
+    pub(super) fn start(mut command: Command, name: &'static str, folder: &Path) -> Result<Worker> {
+        let log = folder.join(format!("{name}.log"));
+        let errors = File::create(&log).context("the worker's log cannot be written")?;
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .with_context(|| format!("{} does not start", command.get_program().display()))?;
+        let (Some(orders), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            bail!("a worker has no standard input or output");
+        };
+        let (sender, answers) = channel();
+        // Ends with the worker's output.
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(|line| line.ok()) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Worker { name, child, orders, answers, log, device: String::new(), service_ns: None })
+    }
+
+    /// Waits until it is ready.
+    pub(super) fn wait_ready(&mut self) -> Result<()> {
+        let ready = self.answer(START)?;
+        if let Some(reason) = ready.get("none").and_then(Value::as_str) {
+            bail!("the {} worker cannot run: {reason}", self.name);
+        }
+        self.device = ready.get("device").and_then(Value::as_str).unwrap_or_default().into();
+        self.service_ns = ready.get("service_ns").and_then(Value::as_u64);
+        Ok(())
+    }
+
+    /// Tells it to run a turn.
+    pub(super) fn order(&mut self, order: &Value) -> Result<()> {
+        writeln!(self.orders, "{order}").with_context(|| self.ended())
+    }
+
+    /// What the turn gave.
+    pub(super) fn turn(&mut self, seconds: f64) -> Result<Turn> {
+        let answer = self.answer(Duration::from_secs_f64(seconds + 90.0))?;
+        serde_json::from_value(answer).with_context(|| format!("{} answers wrongly", self.name))
+    }
+
+    /// Ends it; the digest of what it computed.
+    pub(super) fn quit(mut self) -> Result<String> {
+        self.order(&json!({"quit": 1}))?;
+        let answer = self.answer(Duration::from_secs(60))?;
+        let status = self.child.wait().context("a worker cannot be waited for")?;
+        if !status.success() {
+            bail!("{}", self.ended());
+        }
+        Ok(answer.get("digest").and_then(Value::as_str).unwrap_or_default().into())
+    }
+
+    fn answer(&mut self, within: Duration) -> Result<Value> {
+        let line = self.answers.recv_timeout(within).ok().with_context(|| self.ended())?;
+        serde_json::from_str(&line).with_context(|| format!("{} answers `{line}`", self.name))
+    }
+
+    /// Why it no longer answers.
+    fn ended(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let tail: Vec<&str> = log.lines().rev().take(6).collect();
+        let tail: Vec<&str> = tail.into_iter().rev().collect();
+        format!("the {} worker does not answer; it said: {}", self.name, tail.join(" | "))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,308 @@
+//! The controller of one page: looks at every program, asks the policy, writes what is allowed.
+//!
+//! It reads and writes the two files by position and maps neither. One step costs some ten microseconds; with
+//! fewer than two programs there is nothing to decide, every gate is open and the steps are far apart.
+
+use super::grants::{Grants, Who};
+use apex_core::gate_page::{
+    self, BURSTS_KEPT, BurstWord, Files, Grant, Own, SLOTS, Setting, Shared, Words, claimed_by,
+};
+use apex_policy::schedule::{Burst, Class, Device, Limits, Observed, Policy, Sla, policy};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::Duration;
+
+/// Between two steps while programs share the GPU.
+pub const STEP: Duration = Duration::from_millis(2);
+/// Between two steps while there is nothing to share.
+pub const IDLE_STEP: Duration = Duration::from_millis(20);
+/// No policy may have a launch wait longer.
+const MOST_PATIENCE_NS: u64 = 1_000_000_000;
+/// A program that others wait for is looked at so often, any other program so often.
+const LOOK_NS: u64 = 6_000_000;
+const LOOK_SELDOM_NS: u64 = 50_000_000;
+/// A dead program's words stay so long, for its own apex to count.
+const REMAINS_NS: u64 = 2_000_000_000;
+
+/// The controller of one GPU's page.
+pub struct Controller {
+    files: Files,
+    /// Held while it leads.
+    _lock: File,
+    settings: Words,
+    programs: Words,
+    policy: Box<dyn Policy>,
+    grants: Grants,
+    mps: bool,
+    seen: Vec<Seen>,
+    epoch: u64,
+}
+
+/// What is known of the program in a slot.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    claim: u64,
+    class: Option<Class>,
+    looked_ns: u64,
+    alive_ns: u64,
+    dead_since_ns: Option<u64>,
+    bursts: u64,
+}
+
+impl Controller {
+    /// Leads the page, unless somebody else does. The policy was checked by whoever names it.
+    pub fn lead(
+        files: &Files,
+        policy_name: &str,
+        grants: &Grants,
+        mps: bool,
+    ) -> io::Result<Option<Controller>> {
+        let lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(files.lock())?;
+        if lock.try_lock().is_err() {
+            return Ok(None);
+        }
+        let settings = Words::open(&files.settings(), true)?;
+        let epoch = settings.read()?[gate_page::setting(Setting::Epoch)];
+        Ok(Some(Controller {
+            files: files.clone(),
+            _lock: lock,
+            settings,
+            programs: Words::open(&files.programs(), true)?,
+            policy: policy(policy_name).map_err(io::Error::other)?,
+            grants: grants.clone(),
+            mps,
+            seen: vec![Seen::default(); SLOTS],
+            epoch,
+        }))
+    }
+
+    /// The GPU whose page this is.
+    #[must_use]
+    pub fn gpu(&self) -> &str {
+        self.files.gpu()
+    }
+
+    /// Whether its files are still where programs find them.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.files.programs().exists() && self.files.settings().exists()
+    }
+
+    /// Looks and decides once; says how long to wait until the next time.
+    pub fn step(&mut self, now_ns: u64) -> io::Result<Duration> {
+        let words = self.programs.read()?;
+        self.look(&words, now_ns)?;
+        let present: Vec<usize> = (0..SLOTS).filter(|&slot| self.is_present(slot)).collect();
+        let bursts: Vec<Vec<Burst>> =
+            present.iter().map(|&slot| self.new_bursts(&words, slot)).collect();
+        let observed: Vec<Observed<'_>> = present
+            .iter()
+            .zip(&bursts)
+            .map(|(&slot, bursts)| observe(&words, slot, &self.seen[slot], bursts, now_ns))
+            .collect();
+        let shared = present.len() >= 2;
+        let limits = if shared {
+            let sms = u32::try_from(words[Shared::Sms as usize]).unwrap_or(0).clamp(1, 4096);
+            // A program is given its priority with MPS.
+            let device = Device { sms, shared: self.mps, prioritised: self.mps };
+            self.policy.step(now_ns, &device, &observed).programs
+        } else {
+            vec![Limits::OPEN; present.len()]
+        };
+        self.write(&words, now_ns, &observed, &limits)?;
+        Ok(if shared { STEP } else { IDLE_STEP })
+    }
+
+    fn is_present(&self, slot: usize) -> bool {
+        let seen = &self.seen[slot];
+        seen.class.is_some() && seen.dead_since_ns.is_none()
+    }
+
+    /// Sees who came, who is alive and who is gone.
+    fn look(&mut self, words: &[u64], now_ns: u64) -> io::Result<()> {
+        for slot in 0..SLOTS {
+            let claim = words[gate_page::own(slot, Own::Claim)];
+            let asked = words[gate_page::own(slot, Own::Class)];
+            if self.seen[slot].claim != claim {
+                self.seen[slot] = Seen { claim, ..Seen::default() };
+            }
+            if claim == 0 || asked == 0 {
+                // Nobody is there, or nobody who takes part any more.
+                self.seen[slot].class = None;
+                continue;
+            }
+            if self.seen[slot].class.is_none() {
+                self.seen[slot].class = Some(self.granted(slot, claim, asked));
+                self.seen[slot].bursts = words[gate_page::own(slot, Own::Bursts)];
+            }
+            let seen = &mut self.seen[slot];
+            let often = seen.class > Some(Class::Batch);
+            let pause = if often { LOOK_NS } else { LOOK_SELDOM_NS };
+            if now_ns.saturating_sub(seen.looked_ns) >= pause {
+                seen.looked_ns = now_ns;
+                let state = gate_page::process_state(claimed_by(claim))
+                    .filter(|(_, start)| gate_page::claim_word(claimed_by(claim), *start) == claim);
+                match state {
+                    Some(('T' | 't', _)) => {}
+                    Some((state, _)) if !matches!(state, 'Z' | 'X') => seen.alive_ns = now_ns,
+                    _ => {
+                        seen.dead_since_ns.get_or_insert(now_ns);
+                    }
+                }
+            }
+            let dead = seen.dead_since_ns;
+            if dead.is_some_and(|since| now_ns.saturating_sub(since) > REMAINS_NS) {
+                self.programs.write(gate_page::own(slot, Own::Claim), &[0])?;
+                self.seen[slot] = Seen::default();
+            }
+        }
+        Ok(())
+    }
+
+    /// The class that the program of a claim gets. A process has one slot: whoever names it again has none of
+    /// its rights.
+    fn granted(&self, slot: usize, claim: u64, asked: u64) -> Class {
+        let asked = u8::try_from(asked - 1).ok().and_then(Class::from_code).unwrap_or_default();
+        let again = self.seen[..slot].iter().any(|other| other.claim == claim);
+        match Who::is(claimed_by(claim)) {
+            Some(who) if !again => self.grants.class(&who, asked),
+            _ => asked.min(Class::Normal),
+        }
+    }
+
+    fn new_bursts(&mut self, words: &[u64], slot: usize) -> Vec<Burst> {
+        let seen = &mut self.seen[slot];
+        let count = words[gate_page::own(slot, Own::Bursts)];
+        let first = seen.bursts.max(count.saturating_sub(BURSTS_KEPT as u64));
+        let numbers = if count >= first { first..count } else { 0..0 };
+        seen.bursts = count;
+        let read = |number: u64| {
+            let word = |word| words[gate_page::burst(slot, number, word)];
+            Burst {
+                start_ns: word(BurstWord::Start),
+                end_ns: word(BurstWord::End),
+                launches: u32::try_from(word(BurstWord::Launches)).unwrap_or(u32::MAX),
+                ahead_ns: word(BurstWord::Ahead),
+                harm_ns: word(BurstWord::Harm),
+            }
+        };
+        numbers.map(read).filter(|burst| burst.end_ns >= burst.start_ns).collect()
+    }
+
+    fn write(
+        &mut self,
+        words: &[u64],
+        now_ns: u64,
+        observed: &[Observed<'_>],
+        limits: &[Limits],
+    ) -> io::Result<()> {
+        let exclusive = observed
+            .iter()
+            .filter(|program| program.class == Class::Latency)
+            .filter(|program| words[gate_page::own(program.slot.into(), Own::Exclusive)] == 1)
+            .fold(0_u64, |mask, program| mask | 1 << program.slot);
+        let mut gated = 0_u64;
+        for (program, limits) in observed.iter().zip(limits) {
+            let mut limits = *limits;
+            limits.patience_ns = limits.patience_ns.min(MOST_PATIENCE_NS);
+            if limits.yields_to & exclusive != 0 {
+                limits.beside_budget_ns = 0;
+            }
+            if !limits.open {
+                gated |= 1 << program.slot;
+            }
+            let slot = usize::from(program.slot);
+            let grant = grant_words(program, &limits, self.seen[slot].alive_ns);
+            self.settings.write(gate_page::grant(slot, Grant::Claim), &grant)?;
+        }
+        self.epoch += 1;
+        let mut head = [0; 12];
+        head[Setting::Magic as usize] = gate_page::MAGIC;
+        head[Setting::Epoch as usize] = self.epoch;
+        head[Setting::Controller as usize] = std::process::id().into();
+        head[Setting::Heartbeat as usize] = now_ns;
+        head[Setting::GatedSlots as usize] = gated;
+        head[Setting::Programs as usize] = observed.len() as u64;
+        head[Setting::Mps as usize] = self.mps.into();
+        let mut name = [0; 32];
+        let text = self.policy.name().as_bytes();
+        name[..text.len().min(32)].copy_from_slice(&text[..text.len().min(32)]);
+        let (chunks, _) = name.as_chunks();
+        for (word, chunk) in head[Setting::Policy as usize..].iter_mut().zip(chunks) {
+            *word = u64::from_le_bytes(*chunk);
+        }
+        self.settings.write(0, &head)
+    }
+}
+
+/// The words of a slot, in their order.
+fn grant_words(program: &Observed<'_>, limits: &Limits, alive_ns: u64) -> [u64; 14] {
+    let mut words = [0; 14];
+    let mut put = |word: Grant, value| words[word as usize] = value;
+    put(Grant::Claim, program.key);
+    put(Grant::Gated, u64::from(!limits.open));
+    put(Grant::YieldsTo, limits.yields_to);
+    put(Grant::BudgetNs, limits.budget_ns);
+    put(Grant::BesideBudgetNs, limits.beside_budget_ns);
+    put(Grant::BesideHarmNs, limits.beside_harm_ns);
+    put(Grant::BesideBlockNs, limits.beside_block_ns);
+    put(Grant::GuardNs, limits.guard_ns);
+    put(Grant::EarlyNs, limits.early_ns);
+    put(Grant::AllowedNs, limits.allowed_ns);
+    put(Grant::OwedNs, limits.owed_ns);
+    put(Grant::PatienceNs, limits.patience_ns);
+    put(Grant::Class, program.class as u64 + 1);
+    put(Grant::AliveNs, alive_ns);
+    words
+}
+
+/// What the policy is told of a program: its own words, within limits.
+fn observe<'a>(
+    words: &[u64],
+    slot: usize,
+    seen: &Seen,
+    bursts: &'a [Burst],
+    now_ns: u64,
+) -> Observed<'a> {
+    let word = |word| words[gate_page::own(slot, word)];
+    let open = words[Shared::BurstsOpen as usize] >> slot & 1 != 0;
+    let share = match word(Own::ShareMilli) {
+        0 => 1.0,
+        milli => milli.clamp(1, 1_000_000) as f32 / 1_000.0,
+    };
+    let sla = (word(Own::SlaNs) > 0).then(|| Sla {
+        quantile: (word(Own::SlaMicro) as f32 / 1e6).clamp(0.01, 0.9999),
+        limit_ns: word(Own::SlaNs).clamp(1_000, 3_600_000_000_000),
+    });
+    Observed {
+        slot: u8::try_from(slot).unwrap_or(0),
+        key: seen.claim,
+        class: seen.class.unwrap_or_default(),
+        share,
+        sla,
+        bursts,
+        open_since_ns: open.then(|| word(Own::BurstStart)),
+        predicted_burst_ns: word(Own::UsualBurstNs),
+        in_flight_ns: gate_page::believed_in_flight(
+            word(Own::InFlightNs),
+            word(Own::InFlightAt),
+            now_ns,
+        ),
+        admitted_ns: word(Own::AdmittedNs),
+        waited_ns: word(Own::WaitedNs),
+        waiting: word(Own::HeldNow) > 0 && word(Own::HeldNow) < 1 << 32,
+    }
+}
+
+impl std::fmt::Debug for Controller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Controller").field("gpu", &self.files.gpu()).finish_non_exhaustive()
+    }
+}

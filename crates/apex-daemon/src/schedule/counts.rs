@@ -1,0 +1,133 @@
+//! What the scheduler did to the programs of one session, for its report.
+
+use apex_core::gate_page::{self, Files, Grant, Own, SLOTS, Setting, Words};
+use apex_policy::schedule::Class;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Counters of all processes of a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Launches.
+    pub launches: u64,
+    /// Launches that were held.
+    pub holds: u64,
+    /// Time that threads were held, in nanoseconds.
+    pub waited_ns: u64,
+    /// Predicted time of all launches, in nanoseconds.
+    pub admitted_ns: u64,
+    /// Launches let through beside another program's burst.
+    pub beside: u64,
+    /// Holds that ended because the controller was gone.
+    pub failed_open: u64,
+    /// Holds that ended because they were too long.
+    pub overdue: u64,
+    /// Events recorded to learn what is done.
+    pub marks: u64,
+    /// Launches that were never asked about.
+    pub exempt: u64,
+    /// Bursts.
+    pub bursts: u64,
+    /// The last budget in flight, in nanoseconds; 0 if there was none.
+    pub budget_ns: u64,
+    /// The class that was granted.
+    pub class: String,
+    /// The policy that led last.
+    pub policy: String,
+    /// Programs ran under MPS.
+    pub mps: bool,
+}
+
+/// Collects the counters of a session while its processes come and go.
+#[derive(Debug)]
+pub struct Counts {
+    directory: PathBuf,
+    session: u64,
+    processes: BTreeMap<(String, u64), Totals>,
+}
+
+impl Counts {
+    /// For the session with these rings.
+    #[must_use]
+    pub fn of(directory: &Path, rings: &Path) -> Counts {
+        let session = gate_page::session_number(rings);
+        Counts { directory: directory.to_owned(), session, processes: BTreeMap::new() }
+    }
+
+    /// Takes the counters as they stand.
+    pub fn look(&mut self) {
+        for files in Files::all(&self.directory) {
+            let read = |path: PathBuf| Words::open(&path, false)?.read();
+            let (Ok(programs), Ok(settings)) = (read(files.programs()), read(files.settings()))
+            else {
+                continue;
+            };
+            for slot in 0..SLOTS {
+                let claim = programs[gate_page::own(slot, Own::Claim)];
+                if claim != 0 && programs[gate_page::own(slot, Own::Session)] == self.session {
+                    let totals = totals(&programs, &settings, slot);
+                    let kept = self.processes.entry((files.gpu().to_owned(), claim)).or_default();
+                    let budget_ns = totals.budget_ns.max(kept.budget_ns);
+                    *kept = Totals { budget_ns, ..totals };
+                }
+            }
+        }
+    }
+
+    /// All processes together; none if no process took part.
+    #[must_use]
+    pub fn total(&self) -> Option<Totals> {
+        let mut all: Option<Totals> = None;
+        for one in self.processes.values() {
+            let all = all.get_or_insert_with(|| Totals {
+                class: one.class.clone(),
+                policy: one.policy.clone(),
+                mps: one.mps,
+                ..Totals::default()
+            });
+            all.launches += one.launches;
+            all.holds += one.holds;
+            all.waited_ns += one.waited_ns;
+            all.admitted_ns += one.admitted_ns;
+            all.beside += one.beside;
+            all.failed_open += one.failed_open;
+            all.overdue += one.overdue;
+            all.marks += one.marks;
+            all.exempt += one.exempt;
+            all.bursts += one.bursts;
+            all.budget_ns = all.budget_ns.max(one.budget_ns);
+        }
+        all
+    }
+}
+
+fn totals(programs: &[u64], settings: &[u64], slot: usize) -> Totals {
+    let own = |word| programs[gate_page::own(slot, word)];
+    let grant = |word| settings[gate_page::grant(slot, word)];
+    let ours = grant(Grant::Claim) == own(Own::Claim);
+    let asked = if ours { grant(Grant::Class) } else { own(Own::Class) };
+    let class = u8::try_from(asked.wrapping_sub(1)).ok().and_then(Class::from_code);
+    let name: Vec<u8> = settings[Setting::Policy as usize..][..4]
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .filter(|byte| byte.is_ascii_graphic())
+        .collect();
+    let gated = ours && grant(Grant::Gated) == 1;
+    Totals {
+        launches: own(Own::Launches),
+        holds: own(Own::Holds),
+        waited_ns: own(Own::WaitedNs),
+        admitted_ns: own(Own::AdmittedNs),
+        beside: own(Own::Beside),
+        failed_open: own(Own::FailedOpen),
+        overdue: own(Own::Overdue),
+        marks: own(Own::Marks),
+        exempt: own(Own::Exempt),
+        bursts: own(Own::Bursts),
+        budget_ns: if gated { grant(Grant::BudgetNs) } else { 0 },
+        class: class.unwrap_or_default().word().into(),
+        policy: String::from_utf8(name).unwrap_or_default(),
+        mps: settings[gate_page::setting(Setting::Mps)] == 1,
+    }
+}

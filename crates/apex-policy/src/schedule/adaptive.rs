@@ -1,0 +1,176 @@
+//! Fills the time that latency-critical programs leave, and their own time too, as far as they do not suffer.
+//!
+//! Three things are learned of every latency-critical program: what a burst takes alone ([`super::watch`]), how
+//! its pauses are ([`super::pauses`]), and how much others may disturb it. The last is held by a loop of 100 ms:
+//! it compares a quantile of the responses with the promise, or with the same quantile alone where nothing was
+//! promised, and moves the allowance: delay that work beside a burst may add to it, as a part of its length.
+//! Which work uses the allowance is decided at each launch by the co-location rule. When the allowance is
+//! used up and the promise is still in danger, the budget in flight shrinks; when all is well it grows again.
+//!
+//! Now and then nothing runs beside bursts for a moment, so that what they take alone is not forgotten.
+
+use super::admit::Limits;
+use super::ledger::Ledger;
+use super::pauses::Pauses;
+use super::policy::{Burst, Device, Observed, Policy, Settings, above, bit};
+use super::priority::strict;
+use super::program::Class;
+use super::watch::Watch;
+use std::collections::HashMap;
+
+/// The outer loop.
+const LOOP_NS: u64 = 100_000_000;
+/// Response over that alone which is aimed at where nothing was promised: a little under what may be.
+const GOAL: f64 = 1.18;
+/// The part of a promised limit that is aimed at.
+const OF_LIMIT: f64 = 0.9;
+/// Bounds of the budget in flight. The lower one still hides the time of a launch, the upper one hides a pause of
+/// the launching program; more would only make bursts wait.
+const BUDGET_NS: [f64; 2] = [100_000.0, 400_000.0];
+/// The most that work beside a burst may add to it, as a part of its length.
+const MOST_ALLOWANCE: f64 = 4.0;
+/// Nothing runs beside bursts during one of so many loops.
+const PROBE_EVERY: u64 = 40;
+/// Blocks that may start beside a burst.
+const BLOCK_NS: f64 = 400_000.0;
+
+/// The default.
+#[derive(Debug, Default)]
+pub(super) struct Adaptive {
+    ledger: Ledger,
+    learned: HashMap<u64, Learned>,
+}
+
+/// What is learned of one latency-critical program.
+#[derive(Debug)]
+struct Learned {
+    watch: Watch,
+    pauses: Pauses,
+    last_end_ns: Option<u64>,
+    allowance: f64,
+    budget_ns: f64,
+    loop_ends_ns: u64,
+    loops: u64,
+}
+
+impl Default for Learned {
+    fn default() -> Learned {
+        Learned {
+            watch: Watch::default(),
+            pauses: Pauses::default(),
+            last_end_ns: None,
+            allowance: 0.0,
+            budget_ns: 250_000.0,
+            loop_ends_ns: 0,
+            loops: 0,
+        }
+    }
+}
+
+impl Policy for Adaptive {
+    fn name(&self) -> &'static str {
+        "adaptive"
+    }
+
+    fn step(&mut self, now_ns: u64, device: &Device, programs: &[Observed<'_>]) -> Settings {
+        self.learned.retain(|key, _| programs.iter().any(|program| program.key == *key));
+        for program in programs.iter().filter(|program| program.class == Class::Latency) {
+            let learned = self.learned.entry(program.key).or_default();
+            learned.observe(program.bursts);
+            if now_ns >= learned.loop_ends_ns {
+                learned.loop_ends_ns = now_ns + LOOP_NS;
+                learned.adjust(program);
+            }
+        }
+        let held =
+            |program: &Observed<'_>| (above(program, programs) != 0).then_some(program.class as u8);
+        let accounts = self.ledger.settle(now_ns, programs, held);
+        let limits = programs.iter().zip(accounts).map(|(program, account)| {
+            match above(program, programs) {
+                0 => Limits::OPEN,
+                yields_to => account.limit(self.limits(yields_to, device, programs)),
+            }
+        });
+        Settings { programs: limits.collect() }
+    }
+}
+
+impl Adaptive {
+    /// The limits of a program that yields to these: the tightest that any of them asks for.
+    fn limits(&self, yields_to: u64, device: &Device, programs: &[Observed<'_>]) -> Limits {
+        let asks = programs
+            .iter()
+            .filter(|program| yields_to & bit(program) != 0)
+            .filter_map(|program| self.learned.get(&program.key).map(|learned| (program, learned)))
+            .map(|(program, learned)| learned.limits(yields_to, device, program));
+        let tightest = asks.reduce(|one, other| Limits {
+            budget_ns: one.budget_ns.min(other.budget_ns),
+            beside_budget_ns: one.beside_budget_ns.min(other.beside_budget_ns),
+            beside_harm_ns: one.beside_harm_ns.min(other.beside_harm_ns),
+            beside_block_ns: one.beside_block_ns.min(other.beside_block_ns),
+            guard_ns: one.guard_ns.max(other.guard_ns),
+            early_ns: one.early_ns.min(other.early_ns),
+            ..one
+        });
+        tightest.unwrap_or_else(|| strict(yields_to, BUDGET_NS[1] as u64, 0))
+    }
+}
+
+impl Learned {
+    fn observe(&mut self, bursts: &[Burst]) {
+        self.watch.observe(bursts);
+        for burst in bursts {
+            if let Some(ended) = self.last_end_ns {
+                self.pauses.observe(burst.start_ns.saturating_sub(ended));
+            }
+            self.last_end_ns = Some(burst.end_ns);
+        }
+    }
+
+    /// One turn of the outer loop.
+    fn adjust(&mut self, program: &Observed<'_>) {
+        self.loops += 1;
+        let quantile = program.sla.map_or(0.95, |sla| f64::from(sla.quantile));
+        let Some(standing) = self.watch.standing(quantile) else {
+            self.allowance = 0.0;
+            return;
+        };
+        let goal_ns = match program.sla {
+            // A promise that cannot be kept even alone is no reason to disturb the program: then as little
+            // as possible is added.
+            Some(sla) => (sla.limit_ns as f64 * OF_LIMIT).max(standing.alone_ns * 1.02),
+            None => standing.alone_ns * GOAL,
+        };
+        let room = 1.0 - standing.response_ns / goal_ns;
+        // Down faster than up: a promise is broken at once and trust comes back slowly.
+        self.allowance =
+            (self.allowance + (0.1 * room).clamp(-0.04, 0.01)).clamp(0.0, MOST_ALLOWANCE);
+        let budget = if room >= 0.0 {
+            self.budget_ns * 1.03
+        } else if self.allowance == 0.0 {
+            self.budget_ns * 0.93
+        } else {
+            self.budget_ns
+        };
+        self.budget_ns = budget.clamp(BUDGET_NS[0], BUDGET_NS[1]);
+    }
+
+    fn limits(&self, yields_to: u64, device: &Device, program: &Observed<'_>) -> Limits {
+        let guard_ns = self.pauses.best_guard_ns(self.budget_ns * 0.6);
+        let closed = strict(yields_to, self.budget_ns as u64, guard_ns);
+        let early_ns = if guard_ns == 0 { 30_000 } else { 0 };
+        let length = self.watch.alone_ns().unwrap_or(program.predicted_burst_ns);
+        if !device.shared || length == 0 || self.loops % PROBE_EVERY == PROBE_EVERY - 1 {
+            return Limits { early_ns, ..closed };
+        }
+        // Without priorities a burst's kernel waits for whole kernels, not for blocks: only short ones may go.
+        let part = if device.prioritised { 0.6 } else { 0.2 };
+        Limits {
+            early_ns,
+            beside_budget_ns: (self.budget_ns * part * (1.0 + 4.0 * self.allowance)) as u64,
+            beside_harm_ns: (self.allowance * length as f64) as u64,
+            beside_block_ns: (BLOCK_NS * (1.0 + 4.0 * self.allowance)) as u64,
+            ..closed
+        }
+    }
+}

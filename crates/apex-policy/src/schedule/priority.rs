@@ -1,0 +1,50 @@
+//! Classes alone: who is below waits while anyone above is active, and a little longer.
+//!
+//! Nothing is learned and nothing runs beside a burst. It is what a gate can do without any prediction but the
+//! length of a launch, and the measure for the policies that know more.
+
+use super::admit::Limits;
+use super::ledger::Ledger;
+use super::policy::{Device, Observed, Policy, Settings, above};
+
+const BUDGET_NS: u64 = 500_000;
+const GUARD_NS: u64 = 100_000;
+
+/// Strict classes.
+#[derive(Debug, Default)]
+pub(super) struct Priority {
+    ledger: Ledger,
+}
+
+impl Policy for Priority {
+    fn name(&self) -> &'static str {
+        "priority"
+    }
+
+    fn step(&mut self, now_ns: u64, _device: &Device, programs: &[Observed<'_>]) -> Settings {
+        let held =
+            |program: &Observed<'_>| (above(program, programs) != 0).then_some(program.class as u8);
+        let accounts = self.ledger.settle(now_ns, programs, held);
+        let limits = programs.iter().zip(accounts).map(|(program, account)| {
+            match above(program, programs) {
+                0 => Limits::OPEN,
+                yields_to => account.limit(strict(yields_to, BUDGET_NS, GUARD_NS)),
+            }
+        });
+        Settings { programs: limits.collect() }
+    }
+}
+
+/// Nothing beside a burst, a guard after it.
+pub(super) fn strict(yields_to: u64, budget_ns: u64, guard_ns: u64) -> Limits {
+    Limits {
+        open: false,
+        yields_to,
+        budget_ns,
+        beside_budget_ns: 0,
+        beside_harm_ns: 0,
+        beside_block_ns: 0,
+        guard_ns,
+        ..Limits::OPEN
+    }
+}
