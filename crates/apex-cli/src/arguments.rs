@@ -4,6 +4,7 @@ use apex_core::knobs::{DeviceChoice, Timing};
 use apex_daemon::export::Format;
 use apex_daemon::show::By;
 use apex_policy::schedule::{Class, Sla};
+use apex_policy::tune::Tier;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -41,6 +42,8 @@ pub(crate) enum Verb {
     Predict(Predict),
     /// Run programs together on a virtual GPU under a scheduling policy, and say what each gets.
     Sim(Sim),
+    /// Try what makes a program's kernels faster without changing the program, and write down what wins.
+    Tune(Tune),
     /// Measure apex beside what a user has without it.
     #[command(subcommand)]
     Bench(Bench),
@@ -82,6 +85,9 @@ pub(crate) struct Run {
     /// Run under NVIDIA's MPS, which is started here if nobody has and stopped by the last.
     #[arg(long)]
     pub(crate) mps: bool,
+    /// Run kernels as a file of apex tune says, where they are the same and the device is.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tuning: Option<PathBuf>,
     /// Print the report as a JSON document (to standard error: standard output is the program's).
     #[arg(long)]
     pub(crate) json: bool,
@@ -106,6 +112,41 @@ pub(crate) struct Daemon {
     /// Directory of the pages; programs find it by APEX_GATE.
     #[arg(long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The program is run several times, with empty standard input and its output kept back. Hints to the \
+driver come first, then other limits for code that the driver compiles, then other blocks for kernels whose PTX proves \
+that nothing else depends on them. What it copies from the device, prints and ends with must stay the same in every run."
+)]
+pub(crate) struct Tune {
+    /// File to write.
+    #[arg(short, long, value_name = "FILE", default_value = "apex-tuning.json")]
+    pub(crate) output: PathBuf,
+    /// What the program runs on: a GPU if there is one (auto), the software GPU, or a GPU and nothing else.
+    #[arg(long, value_enum)]
+    pub(crate) device: Option<DeviceWord>,
+    /// Try only changes of this kind; may be given several times.
+    #[arg(long, value_enum)]
+    pub(crate) only: Vec<TierWord>,
+    /// Kernels that are tuned, the heaviest first.
+    #[arg(long, default_value_t = 8)]
+    pub(crate) kernels: usize,
+    /// Rounds at most; each takes four runs of the program, and more where a change must be checked alone.
+    #[arg(long, default_value_t = 12)]
+    pub(crate) rounds: usize,
+    /// Print what was found as a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The program and its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
@@ -340,6 +381,9 @@ pub(crate) struct BenchPredict {
     /// Judge the models of a folder on rows that they have not seen, instead of timing them.
     #[arg(long)]
     pub(crate) truth: bool,
+    /// Judge suggested configurations on problems that were held out of the rows, instead of timing predictions.
+    #[arg(long, conflicts_with = "truth")]
+    pub(crate) suggest: bool,
     /// The folder of models.
     #[arg(long, value_name = "DIR", default_value = "models")]
     pub(crate) models: PathBuf,
@@ -430,17 +474,21 @@ bytes, pipe and measured_ns; all but grid and block may be left out. A launch th
 learned from before the next one is predicted."
 )]
 pub(crate) struct Predict {
-    /// The folder of models.
-    #[arg(long, value_name = "DIR", default_value = "models")]
-    pub(crate) models: PathBuf,
+    /// The folder of models; by default APEX_MODELS, or models beside the executable or here.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) models: Option<PathBuf>,
     /// File with a JSON list of launches; - for standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["grid", "rows"])]
     pub(crate) list: Option<PathBuf>,
     /// Predict every row of a file of measured rows, in its order.
     #[arg(long, value_name = "FILE", conflicts_with = "grid")]
     pub(crate) rows: Option<PathBuf>,
+    /// Predict every timed launch of a recorded session, each before its time is learned: its id, the beginning of
+    /// it, its directory, or latest.
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["grid", "rows", "list"])]
+    pub(crate) session: Option<String>,
     /// Blocks: X, X,Y or X,Y,Z.
-    #[arg(long, value_name = "X,Y,Z", value_delimiter = ',', required_unless_present_any = ["list", "rows"])]
+    #[arg(long, value_name = "X,Y,Z", value_delimiter = ',', required_unless_present_any = ["list", "rows", "session"])]
     pub(crate) grid: Vec<u32>,
     /// Threads of a block: X, X,Y or X,Y,Z.
     #[arg(long, value_name = "X,Y,Z", value_delimiter = ',', default_value = "256")]
@@ -463,6 +511,9 @@ pub(crate) struct Predict {
     /// Bytes read and written, if known.
     #[arg(long)]
     pub(crate) bytes: Option<f64>,
+    /// Name a better block for each launch where one is surely better, with as many threads in all.
+    #[arg(long, conflicts_with_all = ["session", "chart", "csv"])]
+    pub(crate) suggest: bool,
     /// Write a picture of predicted against measured times.
     #[arg(long, value_name = "FILE")]
     pub(crate) chart: Option<PathBuf>,
@@ -479,6 +530,27 @@ pub(crate) enum DeviceWord {
     Auto,
     Soft,
     Gpu,
+}
+
+/// Kinds of changes, safest first.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum TierWord {
+    /// Cache and carve-out preferences.
+    Hint,
+    /// Limits of registers for code that the driver compiles.
+    Compile,
+    /// Other blocks.
+    Block,
+}
+
+impl From<TierWord> for Tier {
+    fn from(word: TierWord) -> Tier {
+        match word {
+            TierWord::Hint => Tier::Hint,
+            TierWord::Compile => Tier::Compile,
+            TierWord::Block => Tier::Block,
+        }
+    }
 }
 
 impl From<DeviceWord> for DeviceChoice {

@@ -11,6 +11,7 @@ mod daemon;
 mod device;
 mod doctor;
 mod environment;
+mod models;
 mod place;
 mod predict;
 mod run;
@@ -20,6 +21,7 @@ mod sim;
 mod supervise;
 mod top;
 mod train;
+mod tune;
 mod unmask;
 
 use arguments::{Arguments, Bench, Verb};
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Verb::Bench(Bench::SchedWorker { latency, train }) => {
             bench::sched::stand_in::work(latency, train)
         }
+        Verb::Tune(tune) => tune::tune(&tune),
         Verb::Bench(Bench::Predict(arguments)) => bench::predict(&arguments),
         Verb::Bench(Bench::Shim { quick, json }) => bench::shim(quick, json),
         Verb::Bench(Bench::ShimCalls { threads, quick }) => bench::calls::measure(threads, quick),

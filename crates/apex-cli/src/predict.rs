@@ -1,23 +1,39 @@
-//! `apex predict`: one launch from the command line, a list, or a file of measured rows.
+//! `apex predict`: one launch from the command line, a list, a file of measured rows, or a recorded session.
 
 use crate::arguments::Predict;
-use crate::print_page;
-use anyhow::{Context, Result, anyhow};
+use crate::place::Place;
+use crate::{print_page, say};
+use anyhow::{Context, Result, anyhow, bail};
+use apex_core::knobs::Knobs;
+use apex_daemon::learn::{AtHand, Foreseen, Learner};
+use apex_daemon::progress::Progress;
+use apex_daemon::read::Stored;
+use apex_policy::LaunchShape;
+use apex_policy::predict::answer::{Basis, Prediction, Source, Time};
+use apex_policy::predict::swap::Shared;
+use apex_policy::tune::{LINEAR_BLOCKS, reshaped, suggest};
 use apex_train::ask::{self, Answered, Asked};
 use apex_train::chart::{Series, cloud};
 use apex_train::metrics::{Pair, time_scores};
+use apex_train::models::Loaded;
+use apex_train::peaks::Peaks;
 use apex_train::{models, rows};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 pub(crate) fn predict(arguments: &Predict) -> Result<ExitCode> {
-    let loaded = models::load(&arguments.models).context(
-        "there are no models to ask; make some with apex train collect and apex train fit",
-    )?;
-    let launches = launches(arguments)?;
-    let answers = ask::answer(&loaded, &launches)?;
+    if arguments.suggest {
+        return suggestions(arguments);
+    }
+    let answers = match &arguments.session {
+        Some(session) => of_session(arguments, session)?,
+        None => ask::answer(&load(arguments)?, &launches(arguments)?)?,
+    };
     if let Some(path) = &arguments.chart {
         std::fs::write(path, chart(&answers))
             .with_context(|| format!("{} cannot be written", path.display()))?;
@@ -30,6 +46,136 @@ pub(crate) fn predict(arguments: &Predict) -> Result<ExitCode> {
         table(&answers)
     };
     print_page(page.as_bytes())
+}
+
+/// A better block for each launch, or that none is sure.
+fn suggestions(arguments: &Predict) -> Result<ExitCode> {
+    let (loaded, launches) = (load(arguments)?, launches(arguments)?);
+    let (mut list, mut page) = (Vec::new(), String::new());
+    for launch in &launches {
+        let other = |threads: &u32| {
+            let sides = |list: &[u32]| [0, 1, 2].map(|nth| list.get(nth).copied().unwrap_or(1));
+            let shape = LaunchShape { grid: sides(&launch.grid), block: sides(&launch.block) };
+            let to = [*threads, shape.block[1], shape.block[2]];
+            let shape = reshaped(&shape, to).filter(|_| shape.block != to)?;
+            let (grid, block) = (shape.grid.to_vec(), shape.block.to_vec());
+            Some(Asked { grid, block, measured_ns: None, ..launch.clone() })
+        };
+        let present = Asked { measured_ns: None, ..launch.clone() };
+        let asked: Vec<Asked> =
+            std::iter::once(present).chain(LINEAR_BLOCKS.iter().filter_map(other)).collect();
+        let answers = ask::answer(&loaded, &asked)?;
+        let runs = |answer: &&Answered| answer.blocks_per_sm > 0;
+        let offered: Vec<&Answered> = answers.iter().skip(1).filter(runs).collect();
+        let times: Vec<Time> = offered.iter().map(|answer| time(answer)).collect();
+        let measured = launch.measured_ns.map(|nanos| nanos as f32);
+        let found = suggest(&time(&answers[0]), measured, &times);
+        let better = found.map(|found| (found, offered[found.place]));
+        match &better {
+            None => writeln!(page, "{}: unchanged, no gain is sure", launch.kernel)?,
+            Some((found, answer)) => writeln!(
+                page,
+                "{}: block {:?} with grid {:?}: {:.2} times as fast ({:.2} to {:.2}, by {})",
+                launch.kernel,
+                answer.block,
+                answer.grid,
+                found.speedup,
+                found.low,
+                found.high,
+                answer.source
+            )?,
+        }
+        list.push(better.map_or(
+            json!({"kernel": launch.kernel, "suggestion": null}),
+            |(found, answer)| {
+                json!({"kernel": launch.kernel, "suggestion": {
+                    "grid": answer.grid, "block": answer.block, "speedup": found.speedup,
+                    "low": found.low, "high": found.high, "basis": answer.basis, "source": answer.source,
+                }})
+            },
+        ));
+    }
+    if arguments.json {
+        page = serde_json::to_string_pretty(&list)? + "\n";
+    }
+    print_page(page.as_bytes())
+}
+
+fn time(answer: &Answered) -> Time {
+    let (nanos, low, high) = (answer.time_ns, answer.low_ns, answer.high_ns);
+    Time { nanos, low, high, basis: Basis::Model, source: Source::Trees }
+}
+
+fn load(arguments: &Predict) -> Result<Loaded> {
+    models::load(&folder(arguments))
+        .context("there are no models to ask; make some with apex train collect and apex train fit")
+}
+
+fn folder(arguments: &Predict) -> PathBuf {
+    let found = || {
+        let knobs = Knobs::from_environment(|sentence| say(&sentence));
+        crate::models::folder(&knobs, &std::env::current_exe().ok()?)
+    };
+    arguments.models.clone().or_else(found).unwrap_or_else(|| "models".into())
+}
+
+/// Every timed launch of a session with what would have been said of it before.
+fn of_session(arguments: &Predict, session: &str) -> Result<Vec<Answered>> {
+    let place = Place::of_this_user();
+    place.recover();
+    let session = Some(session).filter(|word| *word != "latest");
+    let mut stored = Stored::open(&place.sessions.find(session)?)?;
+    let known = stored.known();
+    let at_hand = match models::load(&folder(arguments)) {
+        Ok(loaded) => {
+            let device = |(name, peaks): (String, Peaks)| Some((name, peaks.device()?));
+            AtHand {
+                small: Some(Arc::new(Shared::new(loaded.small)).reader()),
+                trees: Some(Arc::new(Shared::new(loaded.trees)).reader()),
+                devices: loaded.manifest.devices.into_iter().filter_map(device).collect(),
+            }
+        }
+        Err(error) => {
+            say(&format!("predictions come from measured times alone: {error}"));
+            AtHand::default()
+        }
+    };
+    let mut learner = Learner::new(at_hand);
+    let mut answers = Vec::new();
+    stored.rows(&mut Progress::on_stderr(), |row, _| {
+        answers.extend(learner.take(&known, &row).map(answered));
+    });
+    stored.complaints.iter().for_each(|complaint| say(complaint));
+    if answers.is_empty() {
+        bail!("the session has no GPU times of kernels that are known");
+    }
+    Ok(answers)
+}
+
+fn answered(foreseen: Foreseen) -> Answered {
+    let Foreseen { kernel, device, shape, prediction, measured_ns, .. } = foreseen;
+    let Prediction { exact, bound, time, utilisation } = prediction;
+    Answered {
+        kernel,
+        device,
+        grid: shape.grid,
+        block: shape.block.map(u32::from),
+        occupancy: exact.occupancy.fraction,
+        blocks_per_sm: exact.occupancy.blocks_per_sm,
+        limiter: exact.occupancy.limiter.to_string(),
+        block_efficiency: exact.block_efficiency(),
+        waves: exact.waves,
+        bound_ns: bound.nanos,
+        time_ns: time.nanos,
+        low_ns: time.low,
+        high_ns: time.high,
+        basis: time.basis.word().into(),
+        source: time.source.word().into(),
+        achieved_occupancy: utilisation.achieved_occupancy,
+        sm_throughput: utilisation.sm_throughput,
+        dram_throughput: utilisation.dram_throughput,
+        measured_ns: Some(measured_ns as f64),
+    }
 }
 
 fn launches(arguments: &Predict) -> Result<Vec<Asked>> {

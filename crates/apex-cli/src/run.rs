@@ -4,9 +4,11 @@
 //! without a place on disk it is reported from memory. Only a wrong call of apex itself stops it.
 
 use crate::arguments::Run;
+use crate::models::Watching;
 use crate::place::Place;
 use crate::sharing::Sharing;
 use crate::supervise::{Signals, exit_of, raise_descriptor_limit};
+use crate::tune::TuningFile;
 use crate::{device, environment, say, sharing};
 use anyhow::Context;
 use apex_core::time::wall_nanos;
@@ -38,6 +40,13 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
             executable.display()
         ));
         return Ok(run_untouched(&arguments.command));
+    };
+    let tuning = match arguments.tuning.as_deref().map(|path| TuningFile::read(path)?.tuning()) {
+        Some(Err(error)) => {
+            say(&format!("{error:#}"));
+            return Ok(ExitCode::from(USAGE));
+        }
+        other => other.and_then(Result::ok),
     };
     let id = new_id(wall_nanos(), std::process::id());
     let elsewhere = arguments.output.as_deref().map(|text| PathBuf::from(expand(text)));
@@ -94,8 +103,24 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
         }
     };
     command.envs(sharing.iter().flat_map(Sharing::variables));
-    let recording = Recording::start(&rings, session.as_deref(), &id, &words(&arguments.command));
-    let (summary, code) = watch(signals, command, recording, sharing, &rings, session.as_deref())?;
+    if let Some(tuning) = tuning {
+        let lines = rings.join("tuning");
+        match std::fs::write(&lines, tuning.text()) {
+            Ok(()) => {
+                command.env("APEX_TUNING", lines);
+            }
+            Err(error) => say(&format!("the tuning is not applied: {}: {error}", lines.display())),
+        }
+    }
+    let models = Watching::open(&place.knobs, &executable);
+    if let Some(folder) = models.folder() {
+        command.env("APEX_MODELS", folder);
+    }
+    let mut recording =
+        Recording::start(&rings, session.as_deref(), &id, &words(&arguments.command));
+    recording.predict_with(models.at_hand());
+    let beside = Beside { recording, models, sharing };
+    let (summary, code) = watch(signals, command, beside, &rings, session.as_deref())?;
     let Some((summary, shared, end)) = summary else { return Ok(code) };
     if let Some(session) = &session
         && let Err(error) = Recording::enter(&place.sessions, session)
@@ -115,15 +140,22 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
 /// What was recorded, how the GPU was shared, and how to end.
 type Ended = Option<(Summary, Option<String>, Box<dyn FnOnce() -> ExitCode>)>;
 
+/// What goes on beside the program.
+struct Beside {
+    recording: Recording,
+    models: Watching,
+    sharing: Option<Sharing>,
+}
+
 /// Starts the program and stays until its end. Without a summary it could not be started.
 fn watch(
     signals: Signals,
     mut command: Command,
-    mut recording: Recording,
-    mut sharing: Option<Sharing>,
+    beside: Beside,
     rings: &Path,
     session: Option<&Path>,
 ) -> anyhow::Result<(Ended, ExitCode)> {
+    let Beside { mut recording, mut models, mut sharing } = beside;
     let mut child = match signals.start(&mut command) {
         Ok(child) => child,
         Err(error) => {
@@ -141,6 +173,7 @@ fn watch(
         if let Some(sharing) = &mut sharing {
             sharing.look();
         }
+        models.look().iter().for_each(|sentence| say(sentence));
         wait
     })?;
     let exit = exit_of(status);

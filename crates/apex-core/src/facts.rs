@@ -59,6 +59,8 @@ macro_rules! facts {
     };
 }
 
+pub(crate) use facts;
+
 facts! {
     /// The process itself; the first line.
     "process" Process {
@@ -178,6 +180,13 @@ facts! {
         /// Number and count of each kernel, alternating.
         kernels: Vec<u64>,
     }
+    /// How near predictions inside the process came so far; a later one replaces it.
+    "foresight" Foresight {
+        /// Launches that were timed and predicted before.
+        timed: u64,
+        /// Those predicted within 10 %.
+        near: u64,
+    }
     /// Something of ours failed; the program's call went through.
     "failure" Failure {
         /// One sentence.
@@ -200,7 +209,7 @@ pub fn read_all(text: &str) -> (Vec<Fact>, usize) {
     (facts, refused)
 }
 
-trait Field: Sized {
+pub(crate) trait Field: Sized {
     fn write(&self, line: &mut String);
     fn read(text: &str) -> Option<Self>;
 }

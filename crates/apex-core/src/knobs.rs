@@ -103,8 +103,16 @@ knobs! {
     gate: Option<PathBuf> = None, "APEX_GATE";
     /// File of lines such as APEX_CLASS=batch, for what the environment does not say.
     config: Option<PathBuf> = None, "APEX_CONFIG";
-    /// For apex's own tests: panic-in-record makes a part of it fail, slow-clock has it spare the clock.
+    /// For apex's own tests: panic-in-record makes a part of it fail, slow-clock has it spare the clock, short-grid drops a block of every reshaped launch.
     fault: Option<String> = None, "APEX_FAULT";
+    /// File of what kernels are to be run with instead; set by `apex run --tuning`.
+    tuning: Option<PathBuf> = None, "APEX_TUNING";
+    /// Directory for what comes out of kernels and for their code; set by `apex tune`.
+    outputs: Option<PathBuf> = None, "APEX_OUTPUTS";
+    /// Directory of the predictor's models; by default `models` beside the executable.
+    models: Option<PathBuf> = None, "APEX_MODELS";
+    /// 1 keeps predictions of launches inside the program, where a scheduler can ask for them.
+    predict: bool = false, "APEX_PREDICT";
     /// Directory of the kept sessions; by default apex/sessions in the user's state directory.
     state: Option<PathBuf> = None, "APEX_STATE";
     /// Sessions kept; the oldest goes first.

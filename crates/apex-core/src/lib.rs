@@ -9,9 +9,11 @@ pub mod facts;
 #[cfg(not(loom))]
 pub mod gate_page;
 pub mod knobs;
+pub mod outputs;
 pub mod pace;
 pub mod ring;
 pub mod time;
+pub mod tuning;
 
 pub use event::{
     AllocKind, CallId, Copy, Event, Head, KernelId, Launch, LaunchShape, Life, ObjectKind, Record,

@@ -121,8 +121,8 @@ macro_rules! driver_functions {
             Module     pass          3020   fn cuModuleGetGlobal_v2(dptr: *mut CUdeviceptr, bytes: *mut usize, hmod: CUmodule, name: *const c_char) -> CUresult;
             Module     pass          11070  fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult;
             Module     note(code)    2000   fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult;
-            Module     note(code)    2000   fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult;
-            Module     note(code)    2010   fn cuModuleLoadDataEx(module: *mut CUmodule, image: *const c_void, num_options: u32, options: *mut CUjit_option, option_values: *mut *mut c_void) -> CUresult;
+            Module     hook(compile) 2000   fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult;
+            Module     hook(compile) 2010   fn cuModuleLoadDataEx(module: *mut CUmodule, image: *const c_void, num_options: u32, options: *mut CUjit_option, option_values: *mut *mut c_void) -> CUresult;
             Module     note(code)    2000   fn cuModuleLoadFatBinary(module: *mut CUmodule, fat_cubin: *const c_void) -> CUresult;
             Module     note(code)    2000   fn cuModuleUnload(hmod: CUmodule) -> CUresult;
 
@@ -133,7 +133,7 @@ macro_rules! driver_functions {
             Library    pass          12000  fn cuLibraryGetManaged(dptr: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char) -> CUresult;
             Library    note(code)    12000  fn cuLibraryGetModule(p_mod: *mut CUmodule, library: CUlibrary) -> CUresult;
             Library    pass          12000  fn cuLibraryGetUnifiedFunction(fptr: *mut *mut c_void, library: CUlibrary, symbol: *const c_char) -> CUresult;
-            Library    note(code)    12000  fn cuLibraryLoadData(library: *mut CUlibrary, code: *const c_void, jit_options: *mut CUjit_option, jit_options_values: *mut *mut c_void, num_jit_options: u32, library_options: *mut CUlibraryOption, library_option_values: *mut *mut c_void, num_library_options: u32) -> CUresult;
+            Library    hook(compile) 12000  fn cuLibraryLoadData(library: *mut CUlibrary, code: *const c_void, jit_options: *mut CUjit_option, jit_options_values: *mut *mut c_void, num_jit_options: u32, library_options: *mut CUlibraryOption, library_option_values: *mut *mut c_void, num_library_options: u32) -> CUresult;
             Library    note(code)    12000  fn cuLibraryLoadFromFile(library: *mut CUlibrary, file_name: *const c_char, jit_options: *mut CUjit_option, jit_options_values: *mut *mut c_void, num_jit_options: u32, library_options: *mut CUlibraryOption, library_option_values: *mut *mut c_void, num_library_options: u32) -> CUresult;
             Library    note(code)    12000  fn cuLibraryUnload(library: CUlibrary) -> CUresult;
 

@@ -3,7 +3,7 @@
 //! Events carry numbers; this says what the numbers mean. It grows while a program runs and is
 //! written beside the events at the end. A number that was never explained stays a number.
 
-use apex_core::facts::{Device, Fact, Graph, Image, Kernel, Process};
+use apex_core::facts::{Device, Fact, Foresight, Graph, Image, Kernel, Process};
 use std::collections::BTreeMap;
 
 /// The facts of one process.
@@ -25,6 +25,8 @@ pub struct KnownProcess {
     pub images: BTreeMap<u32, Image>,
     /// Its graphs by number.
     pub graphs: BTreeMap<u32, Graph>,
+    /// How near predictions inside it came, where they were wanted.
+    pub foresight: Option<Foresight>,
     /// Failures of apex inside it, one sentence each.
     pub failures: Vec<String>,
     /// Lines of its facts file that were not understood.
@@ -51,6 +53,7 @@ impl KnownProcess {
             Fact::Graph(graph) => {
                 self.graphs.insert(number(graph.id), graph);
             }
+            Fact::Foresight(foresight) => self.foresight = Some(foresight),
             // A broken part of apex could repeat itself without end.
             Fact::Failure(failure) if self.failures.len() < MOST_FAILURES => {
                 self.failures.push(failure.sentence);

@@ -16,6 +16,7 @@ pub mod export;
 pub mod find;
 mod interpolate;
 pub mod known;
+pub mod learn;
 pub mod live;
 mod memory;
 pub mod names;

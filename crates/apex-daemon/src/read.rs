@@ -6,6 +6,7 @@
 use crate::Error;
 use crate::columns::{self, Flat};
 use crate::known::{Known, KnownProcess};
+use crate::learn::Learner;
 use crate::names::Demangled;
 use crate::progress::Progress;
 use crate::row::Row;
@@ -63,7 +64,7 @@ impl Stored {
     /// Counts all rows again.
     pub fn summarise(&mut self, progress: &mut Progress) -> Summary {
         let known = self.known();
-        let mut tally = Tally::default();
+        let (mut tally, mut learner) = (Tally::default(), Learner::default());
         let mut ends: Vec<(u64, u32)> = (0..)
             .zip(&known.processes)
             .filter_map(|(number, process)| Some((process.ended_ns?, number)))
@@ -78,9 +79,11 @@ impl Stored {
                 ends.pop();
             }
             tally.add(&known, &row);
+            learner.take(&known, &row);
         });
         let frame = self.record.frame(self.complaints.clone());
-        tally.summary(&known, &frame, &mut Demangled::default())
+        let summary = tally.summary(&known, &frame, &mut Demangled::default());
+        Summary { predicted: learner.summary(), ..summary }
     }
 
     /// Hands on every row.

@@ -5,6 +5,7 @@
 
 use crate::collect::{Collector, pace};
 use crate::known::Known;
+use crate::learn::{AtHand, Learner};
 use crate::live::{self, INTERVAL, LIVE_ROWS, Snapshot};
 use crate::names::Demangled;
 use crate::row::Row;
@@ -45,6 +46,7 @@ pub const OWNER_FILE: &str = "owner.json";
 pub struct Recording {
     collector: Collector,
     tally: Tally,
+    learner: Learner,
     store: Option<EventStore>,
     names: Demangled,
     rings: PathBuf,
@@ -108,6 +110,7 @@ impl Recording {
         Recording {
             collector,
             tally: Tally::default(),
+            learner: Learner::default(),
             store: session.map(|session| EventStore::start(session, next_segment)),
             names: Demangled::default(),
             rings: rings.to_owned(),
@@ -121,6 +124,11 @@ impl Recording {
             shown: Instant::now(),
             notes: Vec::new(),
         }
+    }
+
+    /// Predicts with these models from here on.
+    pub fn predict_with(&mut self, models: AtHand) {
+        self.learner = Learner::new(models);
     }
 
     /// Looks at all rings once; says how long to wait until the next time.
@@ -150,6 +158,7 @@ impl Recording {
     /// Counts rows that were stored before this recording began.
     pub fn recount(&mut self, known: &Known, row: &Row) {
         self.tally.add(known, row);
+        self.learner.take(known, row);
     }
 
     /// What is known of the processes.
@@ -167,9 +176,10 @@ impl Recording {
         // A program that runs on may write for ever.
         let deadline = Instant::now() + Duration::from_secs(1);
         while self.drain() > 0.0 && Instant::now() < deadline {}
-        let Recording { collector, tally, batch, .. } = &mut self;
+        let Recording { collector, tally, learner, batch, .. } = &mut self;
         collector.finish(|known, row| {
             tally.add(known, &row);
+            learner.take(known, &row);
             batch.push(row);
         });
         let wall_ns = if exit.is_some() { now_ns } else { self.tally.last_call_ns() };
@@ -183,6 +193,7 @@ impl Recording {
             self.record.own.not_kept = store.not_kept();
         }
         self.note_failures();
+        self.note_foresight();
         let mut said = self.take_notes();
         self.record.notes.append(&mut said.clone());
         self.record.own = self.own();
@@ -212,9 +223,10 @@ impl Recording {
     }
 
     fn drain(&mut self) -> f64 {
-        let Recording { collector, tally, batch, store, named, .. } = self;
+        let Recording { collector, tally, learner, batch, store, named, .. } = self;
         let look = collector.look(|known, row| {
             tally.add(known, &row);
+            learner.take(known, &row);
             batch.push(row);
             if batch.len() >= BATCH_ROWS {
                 keep(store.as_mut(), named, known, batch);
@@ -255,7 +267,8 @@ impl Recording {
         let mut frame = self.record.frame(Vec::new());
         frame.wall_ns = wall_ns;
         frame.most_rows = most_rows;
-        self.tally.summary(self.collector.known(), &frame, &mut self.names)
+        let summary = self.tally.summary(self.collector.known(), &frame, &mut self.names);
+        Summary { predicted: self.learner.summary(), ..summary }
     }
 
     fn own(&self) -> OwnSummary {
@@ -293,6 +306,18 @@ impl Recording {
         sentences.sort();
         sentences.dedup();
         self.notes.extend(sentences.into_iter().take(3).map(|s| format!("in the program: {s}")));
+    }
+
+    fn note_foresight(&mut self) {
+        let known = self.collector.known();
+        let all = known.processes.iter().filter_map(|process| process.foresight.as_ref());
+        let (timed, near) =
+            all.fold((0, 0), |(timed, near), one| (timed + one.timed, near + one.near));
+        if timed > 0 {
+            self.notes.push(format!(
+                "inside the program {near} of {timed} timed launches were predicted within 10 %"
+            ));
+        }
     }
 
     fn write_record(&mut self) {

@@ -34,6 +34,7 @@ pub fn report(summary: &Summary, place: Option<&str>, layout: Layout) -> String 
         lines.push(emphasise(&answer(summary), layout));
         lines.push(executed(summary));
         lines.extend(kernel_lines(summary, layout));
+        lines.extend(predicted_line(summary));
         lines.extend(memory_line(summary));
         lines.extend(copies_line(summary));
         lines.push(waiting_line(summary));
@@ -151,6 +152,24 @@ fn fit_words(kernel: &KernelSummary) -> String {
         let _ = write!(words, ", tail {}", percent(fit.tail_fraction));
     }
     words
+}
+
+fn predicted_line(summary: &Summary) -> Option<String> {
+    let predicted = summary.predicted.as_ref()?;
+    let by: Vec<String> = predicted
+        .by
+        .iter()
+        .map(|by| format!("{} of {} by {}", percent(by.median_error), count(by.timed), by.source))
+        .collect();
+    let models = if predicted.with_models { "" } else { "; no trained models at hand" };
+    Some(format!(
+        "  predicted within {} (median) of {} timed launches in {} configurations, {} within 10 %: {}{models}",
+        percent(predicted.median_error),
+        count(predicted.timed),
+        count(predicted.configurations),
+        percent(predicted.within_10_percent),
+        by.join(", ")
+    ))
 }
 
 fn memory_line(summary: &Summary) -> Option<String> {

@@ -12,6 +12,8 @@ mod timeline;
 
 pub use finish::Frame;
 
+pub use fit::chip;
+
 use crate::known::Known;
 use crate::row::Row;
 use apex_core::event::{AllocKind, Direction, LaunchShape, ObjectKind, TimeBasis, What};

@@ -52,6 +52,8 @@ pub struct Summary {
     pub gpu_busy: Option<Busy>,
     /// Share of launches that found nothing else to run.
     pub launch_bound: Option<LaunchBound>,
+    /// How near predictions came; nothing where no launch was timed.
+    pub predicted: Option<PredictionSummary>,
     /// Kernels and graphs by their GPU time, or by calls where there are no times.
     pub kernels: Vec<KernelSummary>,
     /// Kernels by launch shape, in the same order.
@@ -149,6 +151,36 @@ pub struct GpuTime {
     pub timed: u64,
     /// How the times were taken.
     pub basis: String,
+}
+
+/// Predicted times beside measured ones. Each launch was predicted before its time was learned.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PredictionSummary {
+    /// Timed launches.
+    pub timed: u64,
+    /// Different kernels with shapes among them.
+    pub configurations: u64,
+    /// Median of the error relative to the measured time.
+    pub median_error: f64,
+    /// Share of launches whose time was predicted within 10 %.
+    pub within_10_percent: f64,
+    /// Share of launches whose time lay in the 80 % interval.
+    pub in_interval: f64,
+    /// Whether trained models were at hand, and not measured times alone.
+    pub with_models: bool,
+    /// By the part that said it.
+    pub by: Vec<PredictedBy>,
+}
+
+/// Predictions of one part.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PredictedBy {
+    /// `repeat`, `line`, `trees`, `small-network` or `bound`.
+    pub source: String,
+    /// Launches.
+    pub timed: u64,
+    /// Median of the error.
+    pub median_error: f64,
 }
 
 /// What follows from a kernel's needs and a launch's shape.

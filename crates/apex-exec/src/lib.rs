@@ -39,6 +39,7 @@ mod event;
 mod executor;
 mod expression;
 mod foreign;
+mod freedom;
 mod grid;
 mod kept;
 mod kernel;
@@ -49,6 +50,7 @@ mod order;
 mod parameters;
 mod pipeline;
 mod stream;
+mod suggest;
 pub mod zoo;
 
 // Where this crate meets the driver, the loader and the compiler.
@@ -77,6 +79,7 @@ pub use error::{Error, Result};
 pub use event::Event;
 pub use executor::{Executor, global};
 pub use expression::{Expression, Fused};
+pub use freedom::{BlockFreedom, block_freedom};
 pub use grid::Grid;
 pub use kept::{EXAMPLE, KeptSource};
 pub use kernel::{Kernel, KernelAttributes};
@@ -87,6 +90,7 @@ pub use ops::{BatchStatistics, Channels, Float, Function, Norm, Ops, Reduction, 
 pub use pinned::{Pending, Pinned};
 pub use pipeline::Pipeline;
 pub use stream::Stream;
+pub use suggest::{BetterConfig, Predictor, Problem, suggest_better_config};
 
 /// The PTX of [`EXAMPLE`].
 pub const EXAMPLE_PTX: &str = EXAMPLE.ptx;

@@ -10,6 +10,7 @@ mod occupancy;
 pub mod predict;
 pub mod sampling;
 pub mod schedule;
+pub mod tune;
 
 pub use chip::Chip;
 pub use occupancy::{

@@ -7,6 +7,7 @@
 //! ([`answer`]). Models come as bytes and are refused with a reason where they are broken ([`tensor_file`],
 //! [`swap`]); all of them see the launch through one list of [`features`].
 
+pub mod anatomy;
 pub mod answer;
 pub mod dense;
 pub mod exact;

@@ -16,6 +16,7 @@ pub mod mix;
 mod parse;
 mod print;
 mod rename;
+pub mod reshape;
 pub mod roles;
 pub mod tree;
 mod without_lines;

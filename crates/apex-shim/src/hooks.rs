@@ -13,6 +13,7 @@
 
 pub(crate) mod capture;
 pub(crate) mod code;
+pub(crate) mod compile;
 pub(crate) mod copy;
 pub(crate) mod current;
 pub(crate) mod graph;

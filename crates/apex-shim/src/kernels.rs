@@ -10,6 +10,7 @@ use crate::gate;
 use crate::handles::Handles;
 use crate::lock::{Lock, locked};
 use crate::process::{self, tell};
+use crate::{predict, tuned};
 use apex_core::KernelId;
 use apex_core::facts::{self, Fact};
 use apex_cuda::image::ImageKind;
@@ -84,6 +85,7 @@ pub(crate) fn unloaded(handle: u64) {
         register.odd.clear();
     });
     KERNELS.clear();
+    tuned::forget();
 }
 
 /// In a forked child: its facts file is its own, so every kernel is told again.
@@ -137,10 +139,20 @@ pub(crate) fn look_up(function: CUfunction) -> KernelId {
     });
     let Some((number, is_new)) = kept else { return KernelId(0) };
     gate::named(number, &facts.name);
+    if is_new && predict::wanted() {
+        predict::kernel_known(number, &facts);
+    }
     if is_new {
         tell(&Fact::Kernel(facts));
     }
     KernelId(number)
+}
+
+/// The name of a kernel, and the hash of the image it came from; 0 if that was loaded unseen.
+pub(crate) fn identity(function: CUfunction) -> (String, u64) {
+    let (name, owner) = (name(function), owner(function));
+    let image = with_register(|register| register.images.get(&owner).copied()).flatten();
+    (name, image.map_or(0, |(_, hash)| hash))
 }
 
 /// The module or library that a kernel came from.

@@ -25,7 +25,10 @@ mod load;
 #[cfg_attr(test, expect(dead_code, reason = "a test binary must not replace dlopen and dlsym"))]
 mod loader;
 mod lock;
+mod outputs;
+mod predict;
 mod process;
 mod record;
 mod sample;
 mod thread;
+mod tuned;

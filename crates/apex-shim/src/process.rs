@@ -4,7 +4,7 @@
 //! parent's stay mapped there but are never written. Nothing of it is ever dropped, because threads
 //! may call the driver until the very end of the process.
 
-use crate::{contexts, gate, kernels, load, thread};
+use crate::{contexts, gate, kernels, load, outputs, predict, thread};
 use apex_core::facts::{self, Fact};
 use apex_core::knobs::Knobs;
 use apex_core::ring::{ProcessMap, ProcessWord};
@@ -252,5 +252,7 @@ extern "C" fn forget_parent() {
     thread::forget();
     kernels::forget();
     gate::forget();
+    outputs::forget();
+    predict::forget();
     contexts::forget_all();
 }

@@ -12,7 +12,7 @@
 use crate::exports::driver;
 use crate::process::{guard, knobs};
 use crate::thread::Thread;
-use crate::{capture, cupti, gate, thread};
+use crate::{capture, cupti, gate, predict, thread};
 use apex_core::event::{CallId, Event, Head, KernelId, LaunchShape, TimeBasis, What};
 use apex_core::knobs::Timing;
 use apex_core::ring::RingWord;
@@ -209,6 +209,9 @@ fn collect(thread: &mut Thread) -> Option<CUcontext> {
             }
             let Launched { kernel, shape, .. } = launched;
             gate::duration::learn(kernel, &shape, nanos);
+            if basis == TimeBasis::EventPair && predict::wanted() {
+                predict::measured(kernel, &shape, nanos);
+            }
             thread
                 .writer
                 .push(&Event { head, what: What::GpuTime { kernel, shape, nanos, basis } });

@@ -6,8 +6,8 @@
 //! means "not started", 1 "not recorded", 2 "no ring was to be had"; else it is the block's address.
 
 use crate::gate::Tally;
-use crate::process;
 use crate::sample::Sampler;
+use crate::{process, tuned};
 use apex_core::event::{CallId, Event, Head, Life, ObjectKind, What};
 use apex_core::pace::{Pace, READ_EVERY, Reads};
 use apex_core::ring::{ProcessWord, Writer};
@@ -65,7 +65,8 @@ impl Thread {
     /// A launch was recorded: how many of the next ones are easy.
     #[inline(always)]
     pub(crate) fn foresee(&mut self) {
-        if self.pace == Pace::Hurried && self.tally.looks_away() {
+        // A launch that gets another shape is not easy.
+        if self.pace == Pace::Hurried && self.tally.looks_away() && !tuned::any() {
             let until_reading = READ_EVERY - 1 - self.writer.position() % READ_EVERY;
             let most = (until_reading as u32).min(self.context_good_for);
             self.easy = self.sampler.look_away(most);

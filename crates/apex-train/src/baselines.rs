@@ -36,12 +36,15 @@ impl Constants {
             values.get(values.len() / 2).copied().unwrap_or(0.0)
         };
         Constants {
-            log_nanos: median(
-                examples.iter().map(|e| e.over_bound + e.bound_nanos.log2()).collect(),
-            ),
-            over_bound: median(examples.iter().map(|e| e.over_bound).collect()),
+            log_nanos: median(examples.iter().map(|e| e.measured().log2() as f32).collect()),
+            over_bound: median(examples.iter().map(over_bound).collect()),
         }
     }
+}
+
+/// log2 of a measured time over the bound.
+fn over_bound(example: &Example) -> f32 {
+    (example.measured() / f64::from(example.bound_nanos)).log2() as f32
 }
 
 /// Judges the baselines on examples.
@@ -59,7 +62,9 @@ pub fn baselines(examples: &[Example], constants: Constants) -> Baselines {
     Baselines {
         last_value: judged(&|example| example.past.map_or(usual, |(last, _)| last)),
         kernel_mean: judged(&|example| example.past.map_or(usual, |(_, mean)| mean)),
-        roofline: judged(&|example| example.nanos(constants.over_bound)),
+        roofline: judged(&|example| {
+            f64::from(example.bound_nanos) * f64::from(constants.over_bound).exp2()
+        }),
     }
 }
 

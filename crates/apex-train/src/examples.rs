@@ -9,7 +9,7 @@ use crate::rows::Row;
 use crate::split::Part;
 use apex_policy::predict::exact::{Bound, bound};
 use apex_policy::predict::features::{COUNT, base, features};
-use apex_policy::predict::neighbours::{Neighbours, Signature, signature};
+use apex_policy::predict::neighbours::{Likeness, Neighbours, Signature, signature};
 use apex_policy::predict::online::Line;
 use apex_policy::predict::question::{Arguments, Device, History, Kernel, Question};
 use apex_policy::predict::scale::log2;
@@ -26,8 +26,10 @@ pub struct Example {
     pub seen: u32,
     /// The least time it can take, in nanoseconds.
     pub bound_nanos: f32,
+    /// The time to expect of it, in nanoseconds.
+    pub expected_nanos: f32,
     /// log2 of measured time over that.
-    pub over_bound: f32,
+    pub over_expected: f32,
     /// Measured shares of peaks, where counters were read: achieved occupancy, SM and DRAM throughput.
     pub shares: [Option<f32>; 3],
     /// What the kernel's own line says, in nanoseconds; 0 without a history.
@@ -40,19 +42,19 @@ impl Example {
     /// The measured time in nanoseconds.
     #[must_use]
     pub fn measured(&self) -> f64 {
-        self.nanos(self.over_bound)
+        self.nanos(self.over_expected)
     }
 
     /// log2 of measured time over what the kernel's past says.
     #[must_use]
     pub fn over_base(&self) -> f32 {
-        self.over_bound - base(&self.features)
+        self.over_expected - base(&self.features)
     }
 
-    /// A time from its place over the bound.
+    /// A time from its place over the expected one.
     #[must_use]
-    pub fn nanos(&self, over_bound: f32) -> f64 {
-        f64::from(self.bound_nanos) * f64::from(over_bound).exp2()
+    pub fn nanos(&self, over_expected: f32) -> f64 {
+        f64::from(self.expected_nanos) * f64::from(over_expected).exp2()
     }
 }
 
@@ -76,6 +78,7 @@ pub struct Source<'a> {
     devices: Vec<Device>,
     bounds: Vec<Bound>,
     signatures: Vec<Signature>,
+    likeness: Likeness,
 }
 
 /// What is known of a kernel from some of its rows.
@@ -95,10 +98,30 @@ impl<'a> Source<'a> {
         let seen = rows.iter().zip(&devices).map(|(row, device)| {
             let (kernel, arguments) = (row.kernel_facts(), row.arguments());
             let question = question(row, device, &kernel, &arguments);
-            (bound(&question), signature(&question))
+            (bound(&question), signature(&features(&question, &History::default())))
         });
         let (bounds, signatures) = seen.unzip();
-        Source { rows, devices, bounds, signatures }
+        Source { rows, devices, bounds, signatures, likeness: Likeness::default() }
+    }
+
+    /// Takes what was learned of how alike launches are; histories are made with it from then on.
+    pub fn set_likeness(&mut self, likeness: &Likeness) {
+        self.likeness = likeness.clone();
+    }
+
+    /// The launches of every kernel of a part, with log2 of their times over what was expected.
+    #[must_use]
+    pub fn launches(&self, parts: &[Part], of: Part) -> Vec<Vec<(Signature, f32)>> {
+        let mut found: BTreeMap<u64, Vec<(Signature, f32)>> = BTreeMap::new();
+        for place in (0..self.rows.len()).filter(|&place| parts[place] == of) {
+            let launch = (self.signatures[place], self.over_expected(place));
+            found.entry(self.rows[place].identity).or_default().push(launch);
+        }
+        found.into_values().collect()
+    }
+
+    fn over_expected(&self, place: usize) -> f32 {
+        log2(self.rows[place].median_ns as f32 / self.bounds[place].expected())
     }
 
     /// The rows.
@@ -118,7 +141,7 @@ impl<'a> Source<'a> {
     pub fn example(&self, place: usize, known: &Known) -> Example {
         let (row, bound) = (&self.rows[place], &self.bounds[place]);
         let (kernel, arguments) = (row.kernel_facts(), row.arguments());
-        let near = known.near.near(&self.signatures[place]);
+        let near = known.near.near(&self.signatures[place], &self.likeness);
         let history = History { near, ..known.line.history(bound) };
         let question = question(row, &self.devices[place], &kernel, &arguments);
         Example {
@@ -126,7 +149,8 @@ impl<'a> Source<'a> {
             features: features(&question, &history),
             seen: history.count,
             bound_nanos: bound.nanos,
-            over_bound: log2(row.median_ns as f32 / bound.nanos),
+            expected_nanos: bound.expected(),
+            over_expected: self.over_expected(place),
             shares: [row.achieved_occupancy, row.sm_throughput, row.dram_throughput],
             line_nanos: known.line.nanos(bound).unwrap_or(0.0),
             past: known.past,
@@ -141,8 +165,7 @@ impl<'a> Source<'a> {
         for place in places {
             let nanos = self.rows[place].median_ns;
             known.line.observe(&self.bounds[place], nanos as f32);
-            let over_bound = log2(nanos as f32 / self.bounds[place].nanos);
-            known.near.observe(&self.signatures[place], over_bound);
+            known.near.observe(&self.signatures[place], self.over_expected(place));
             (last, sum, count) = (nanos, sum + nanos, count + 1.0);
         }
         known.past = (count > 0.0).then(|| (last, sum / count));
@@ -224,7 +247,8 @@ impl<'a> Source<'a> {
     }
 }
 
-fn question<'a>(
+/// A row as a question.
+pub(crate) fn question<'a>(
     row: &Row,
     device: &'a Device,
     kernel: &'a Kernel,

@@ -10,6 +10,7 @@ use crate::baselines::{Baselines, Constants, baselines};
 use crate::boost::{self, Binned};
 use crate::chart::{Series, cloud, curves};
 use crate::examples::{Example, Shown, Source};
+use crate::likeness;
 use crate::matmul::Threads;
 use crate::metrics::{Pair, ShareScores, TimeScores, share_scores, time_scores, widening};
 use crate::network::{self, all_inputs, small_inputs};
@@ -18,6 +19,7 @@ use crate::rows::Row;
 use crate::split::{Part, parts};
 use apex_policy::predict::dense::{DenseNetwork, Space};
 use apex_policy::predict::features::{COUNT, SMALL, base};
+use apex_policy::predict::neighbours::Likeness;
 use apex_policy::predict::network::SmallNetwork;
 use apex_policy::predict::question::Device;
 use apex_policy::predict::swap::CheckSet;
@@ -30,6 +32,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Options {
     /// Where everything random comes from.
     pub seed: u64,
+    /// Steps of learning how alike launches are.
+    pub likeness_steps: usize,
     /// Trees of the forest for time.
     pub trees: usize,
     /// Epochs of the small network.
@@ -48,6 +52,7 @@ impl Options {
     pub fn full(seed: u64) -> Options {
         Options {
             seed,
+            likeness_steps: 150,
             trees: 300,
             small_epochs: 200,
             large_epochs: 25,
@@ -60,6 +65,7 @@ impl Options {
     #[must_use]
     pub fn quick(seed: u64) -> Options {
         Options {
+            likeness_steps: 20,
             trees: 60,
             small_epochs: 30,
             large_epochs: 2,
@@ -136,6 +142,8 @@ const LEAST_KERNELS: usize = 5;
 const GOLDEN: usize = 4;
 const SHARE: f32 = 0.8;
 const NARROWEST: f32 = 0.015;
+/// Launches of one kernel that the likeness is learned from together.
+const LIKENESS_LAUNCHES: usize = 120;
 
 /// Trains and judges. `say` learns what is being done.
 pub fn fit(rows: &[Row], options: &Options, say: &mut dyn FnMut(&str)) -> Result<Fitted, Error> {
@@ -154,12 +162,15 @@ pub fn fit(rows: &[Row], options: &Options, say: &mut dyn FnMut(&str)) -> Result
         known_peaks.entry(name).or_insert(peaks);
     }
     let devices = devices(&rows, &known_peaks)?;
-    let source = Source::new(&rows, |row| devices[row.device.as_str()]);
-    let sets = Sets::new(&source, &parts, options.seed);
+    let mut source = Source::new(&rows, |row| devices[row.device.as_str()]);
     let mut charts = Vec::new();
+    let likeness = learn_likeness(&source, &parts, options, say, &mut charts);
+    source.set_likeness(&likeness);
+    let sets = Sets::new(&source, &parts, options.seed);
 
     say(&format!("{} examples of {} rows to train on", sets.train.len(), sets.cold.len()));
-    let trees = grow_trees(&sets, options, say, &mut charts);
+    let mut trees = grow_trees(&sets, options, say, &mut charts);
+    trees.likeness = likeness;
     let small = train_small(&sets, options, say, &mut charts);
     let large = (options.large_epochs > 0).then(|| train_large(&sets, options, say, &mut charts));
 
@@ -198,7 +209,8 @@ pub fn judge(
     }
     let parts = parts(&rows, seed);
     let devices = devices(&rows, peaks)?;
-    let source = Source::new(&rows, |row| devices[row.device.as_str()]);
+    let mut source = Source::new(&rows, |row| devices[row.device.as_str()]);
+    source.set_likeness(&models.trees.likeness);
     let judged = judged_sets(&source, &parts, seed);
     Ok(report(&source, &parts, &devices, &judged, seed, models))
 }
@@ -313,6 +325,34 @@ fn judged_sets(
     ]
 }
 
+fn learn_likeness(
+    source: &Source<'_>,
+    parts: &[Part],
+    options: &Options,
+    say: &mut dyn FnMut(&str),
+    charts: &mut Vec<(String, String)>,
+) -> Likeness {
+    let plan = likeness::Plan {
+        steps: options.likeness_steps,
+        most: LIKENESS_LAUNCHES,
+        seed: options.seed ^ 0x11ce,
+    };
+    let mut left = Vec::new();
+    let found = likeness::learn(&plan, &source.launches(parts, Part::Train), |step, unlikely| {
+        left.push((step as f64, unlikely));
+        if step % 20 == 0 {
+            say(&format!("likeness: step {step} of {}, {unlikely:.4}", plan.steps));
+        }
+    });
+    let series = [Series { name: "launches trained on".into(), points: left }];
+    let title = "Likeness of launches";
+    charts.push((
+        "loss-likeness.svg".into(),
+        curves(title, "steps", "negative log likelihood of a launch", &series),
+    ));
+    found
+}
+
 fn grow_trees(
     sets: &Sets,
     options: &Options,
@@ -345,11 +385,20 @@ fn grow_trees(
             boost::Plan::usual(options.trees.min(200), options.seed ^ (0x54a0 + share as u64));
         trees.forests[2 + share] = boost::grow(&plan, &table, &targets, |_, _| {});
     }
-    // Half of the rows kept for intervals teach how much the trees err, the other half how far to widen.
+    // Half of the rows kept for intervals teach how much the trees are to be trusted and how much they err, the
+    // other half how far to widen.
     let (teach, widen) = sets.halves();
+    trees.trust = Acquaintance::ALL.map(|class| {
+        let asked = teach.iter().filter(|example| Acquaintance::of(example.seen) == class);
+        let corrections: Vec<(f32, f32)> = asked
+            .map(|example| (trees.forests[0].predict(&example.features), example.over_base()))
+            .collect();
+        trusted(&corrections)
+    });
+    say(&format!("trees are trusted by {:?} with kernels unseen, seen and known", trees.trust));
     let table = binned(teach.iter().copied());
     let error =
-        |example: &Example| (trees.over_bound(&example.features) - example.over_bound).abs();
+        |example: &Example| (trees.over_expected(&example.features) - example.over_expected).abs();
     let targets: Vec<f32> = teach.iter().map(|example| error(example)).collect();
     let plan = boost::Plan {
         rate: 0.05,
@@ -366,6 +415,15 @@ fn grow_trees(
     trees.widening = Acquaintance::ALL.map(|class| widening(scores(class), SHARE));
     trees.forests[1] = widths;
     trees
+}
+
+/// The share of predicted corrections that leaves the least mean error of times.
+fn trusted(corrections: &[(f32, f32)]) -> f32 {
+    let error = |trust: f32| -> f32 {
+        corrections.iter().map(|(found, truth)| ((trust * found - truth).exp2() - 1.0).abs()).sum()
+    };
+    let shares = (0..=20).map(|nth| nth as f32 * 0.05);
+    shares.min_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or(0.0)
 }
 
 fn binned<'a>(examples: impl Iterator<Item = &'a Example>) -> Binned {
@@ -408,7 +466,7 @@ fn train_small(
     let mut small = trained.small(1.0, counted).unwrap_or_else(|| unreachable!("8-16-8-4"));
     let scores = widen.iter().map(|example| {
         let answer = small.answer(&SMALL.map(|place| example.features[place]));
-        (answer.over_bound - example.over_bound).abs() / answer.half_width
+        (answer.over_expected - example.over_expected).abs() / answer.half_width
     });
     small.widening = widening(scores.collect(), SHARE);
     small
@@ -443,7 +501,7 @@ fn train_large(
     for example in widen {
         let class = Acquaintance::of(example.seen);
         let answer = dense.answer(&example.features, class, &mut space);
-        let score = (answer.over_bound - example.over_bound).abs() / answer.half_width;
+        let score = (answer.over_expected - example.over_expected).abs() / answer.half_width;
         scores[class as usize].push(score);
     }
     dense.widening = scores.map(|scores| widening(scores, SHARE));
@@ -473,7 +531,7 @@ fn judge_all(report: &mut Report, split: &str, examples: &[Example], models: Mod
     judge("small network", &mut |example| {
         let answer = small.answer(&SMALL.map(|place| example.features[place]));
         TreesAnswer {
-            over_bound: answer.over_bound,
+            over_expected: answer.over_expected,
             half_width: answer.half_width,
             achieved_occupancy: answer.achieved_occupancy,
             sm_throughput: answer.sm_throughput,
@@ -487,16 +545,17 @@ fn judge_all(report: &mut Report, split: &str, examples: &[Example], models: Mod
         let mut space = Space::default();
         judge("large network, int8", &mut |e| bytes.answer(&e.features, class(e), &mut space));
     }
+    let bare = |over_expected: f32| TreesAnswer {
+        over_expected,
+        half_width: 0.0,
+        achieved_occupancy: 0.0,
+        sm_throughput: 0.0,
+        dram_throughput: 0.0,
+    };
+    judge("parts", &mut |_| bare(0.0));
     if examples.iter().any(|example| example.seen > 0) {
-        let bare = |over_bound: f32| TreesAnswer {
-            over_bound,
-            half_width: 0.0,
-            achieved_occupancy: 0.0,
-            sm_throughput: 0.0,
-            dram_throughput: 0.0,
-        };
-        judge("line", &mut |e| bare((e.line_nanos.max(1.0) / e.bound_nanos).log2()));
-        judge("line and neighbours", &mut |e| bare(base(&e.features)));
+        judge("line", &mut |e| bare((e.line_nanos.max(1.0) / e.expected_nanos).log2()));
+        judge("likeness", &mut |e| bare(base(&e.features)));
     }
 }
 
@@ -511,7 +570,7 @@ fn judged(
     for example in examples {
         let answer = answer(example);
         times.push(Pair {
-            predicted: example.nanos(answer.over_bound),
+            predicted: example.nanos(answer.over_expected),
             measured: example.measured(),
             half_width: (answer.half_width > 0.0).then_some(f64::from(answer.half_width)),
         });
@@ -595,7 +654,7 @@ fn predicted_measured(judged: &[(&str, Vec<Example>)], trees: &Trees) -> String 
             points: examples
                 .iter()
                 .map(|example| {
-                    let predicted = example.nanos(trees.over_bound(&example.features));
+                    let predicted = example.nanos(trees.over_expected(&example.features));
                     (example.measured() / 1e3, predicted / 1e3)
                 })
                 .collect(),
@@ -620,7 +679,7 @@ fn check_set(judged: &[(&str, Vec<Example>)]) -> CheckSet {
     let kept: Vec<&Example> = all.into_iter().step_by(step).collect();
     CheckSet {
         features: kept.iter().map(|example| example.features).collect(),
-        over_bound: kept.iter().map(|example| example.over_bound).collect(),
+        over_expected: kept.iter().map(|example| example.over_expected).collect(),
     }
 }
 

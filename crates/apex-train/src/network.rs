@@ -325,7 +325,7 @@ mod tests {
                 // The expected error follows the first output without pulling at it.
                 let width = |outputs: &[f32; 4], unused: &mut [f32; 4]| {
                     let whole = loss(outputs, example, unused);
-                    let beyond = (outputs[0] - example.over_bound).abs() - outputs[1];
+                    let beyond = (outputs[0] - example.over_expected).abs() - outputs[1];
                     whole - 0.1 * if beyond > 0.0 { 0.8 * beyond } else { -0.2 * beyond }
                 };
                 let slope = (width(&up, &mut unused) - width(&down, &mut unused)) / 2e-3;

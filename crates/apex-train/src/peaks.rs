@@ -2,16 +2,20 @@
 //!
 //! The driver tells neither what memory gives in practice nor what an empty kernel costs, so both are taken from
 //! the data: the fastest rows, a little above the crowd, so that one wrong row sets no bound. They are written
-//! with the models, because a model is true only over the bound it was trained with.
+//! with the models, because a model is true only over the bound it was trained with. So are the costs of a launch's
+//! parts, from which the time to expect is added up.
 
+use crate::costs::costs;
+use crate::examples::question;
 use crate::rows::Row;
 use apex_policy::Chip;
+use apex_policy::predict::anatomy::{Costs, NAMES, USUAL};
 use apex_policy::predict::question::Device;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The peaks of one device.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Peaks {
     /// Compute capability, major.
     pub major: u32,
@@ -31,6 +35,8 @@ pub struct Peaks {
     pub tensor_rate: f32,
     /// Nanoseconds of the shortest kernels.
     pub floor_nanos: f32,
+    /// What the parts of a launch cost in nanoseconds, by their names.
+    pub costs: BTreeMap<String, f32>,
 }
 
 impl Peaks {
@@ -46,7 +52,15 @@ impl Peaks {
             tensor_rate: self.tensor_rate,
             l2_bytes: self.l2_bytes,
             floor_nanos: self.floor_nanos,
+            costs: self.costs(),
         })
+    }
+}
+
+impl Peaks {
+    /// The costs by their places; a part that is not listed has its usual one.
+    fn costs(&self) -> Costs {
+        std::array::from_fn(|part| self.costs.get(NAMES[part]).copied().unwrap_or(USUAL[part]))
     }
 }
 
@@ -76,7 +90,7 @@ fn of_device(rows: &[&Row]) -> Option<Peaks> {
     };
     let single = rate("single").unwrap_or(1e12);
     let floor = lower(rows.iter().map(|row| row.median_ns).collect())?;
-    Some(Peaks {
+    let mut peaks = Peaks {
         major: first.major,
         minor: first.minor,
         multiprocessors: first.multiprocessors,
@@ -86,7 +100,17 @@ fn of_device(rows: &[&Row]) -> Option<Peaks> {
         double_rate: (rate("double").unwrap_or(single / 2.0) / single) as f32,
         tensor_rate: (rate("tensor").unwrap_or(single * 10.0) / single) as f32,
         floor_nanos: floor as f32,
-    })
+        costs: BTreeMap::new(),
+    };
+    if let Some(device) = peaks.device() {
+        let facts: Vec<_> = rows.iter().map(|row| (row.kernel_facts(), row.arguments())).collect();
+        let measured = rows.iter().zip(&facts).map(|(row, (kernel, arguments))| {
+            (question(row, &device, kernel, arguments), row.median_ns)
+        });
+        let found = costs(measured);
+        peaks.costs = NAMES.iter().map(|name| (*name).to_owned()).zip(found).collect();
+    }
+    Some(peaks)
 }
 
 fn bytes_rate(row: &Row) -> f64 {
@@ -131,7 +155,7 @@ mod tests {
         let rows: Vec<Row> =
             (1..=100).map(|nth| row(nth, 1e6, f64::from(nth) * 1e3, 2_000.0)).collect();
         let found = peaks(&rows);
-        let peaks = found["d"];
+        let peaks = &found["d"];
         assert_eq!(peaks.bytes_per_second, 5e11);
         assert_eq!(peaks.floor_nanos, 2_000.0);
         assert!((peaks.flops_per_second / 49e9 - 1.0).abs() < 0.02);

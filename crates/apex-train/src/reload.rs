@@ -104,7 +104,7 @@ mod tests {
     }
 
     fn check(truth: f32) -> CheckSet {
-        CheckSet { features: vec![[1.0; COUNT]; 4], over_bound: vec![truth; 4] }
+        CheckSet { features: vec![[1.0; COUNT]; 4], over_expected: vec![truth; 4] }
     }
 
     fn place(path: &Path, bytes: &[u8], nth: u64) {

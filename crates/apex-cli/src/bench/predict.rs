@@ -95,7 +95,7 @@ pub(super) fn measure(arguments: &BenchPredict) -> Result<Report> {
     row("small network, logarithms included", network, "the same weights in vectors", Some(plain));
 
     let walked = time(&mut |nth| {
-        black_box(trees.over_bound(black_box(&rows[nth % ASKED])));
+        black_box(trees.over_expected(black_box(&rows[nth % ASKED])));
     });
     let all = time(&mut |nth| {
         black_box(trees.outputs(black_box(&rows[nth % ASKED])));
@@ -446,7 +446,7 @@ fn some_small() -> SmallNetwork {
 
 fn some_trees() -> Trees {
     let mut random = Random::new(3);
-    let mut trees = Trees { widening: [1.0; 3], ..Trees::default() };
+    let mut trees = Trees { widening: [1.0; 3], trust: [1.0; 3], ..Trees::default() };
     for forest in &mut trees.forests {
         *forest = Forest::new(0.0);
         for _ in 0..300 {

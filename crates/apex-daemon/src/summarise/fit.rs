@@ -32,7 +32,8 @@ pub(crate) fn fit(device: &Device, kernel: &Kernel, shape: &LaunchShape) -> Opti
 }
 
 /// The capability's limits, with what the device itself says put over them.
-fn chip(device: &Device) -> Option<Chip> {
+#[must_use]
+pub fn chip(device: &Device) -> Option<Chip> {
     let mut chip = Chip::for_capability(narrow(device.major), narrow(device.minor))?;
     let overwrite = |field: &mut u32, told: u64| {
         if told > 0 {

@@ -2,12 +2,12 @@
 //!
 //! An exact repeat is answered with what was measured. A kernel that was measured in other shapes is answered by
 //! the trees, which see its history, or by its own line where there are no trees. A kernel never seen goes to
-//! the trees, else to the small network, else to the device's bound. No number goes out without its interval and
+//! the trees, else to the small network, else to what its parts cost on the device. No number goes out without its interval and
 //! its basis: `exact` for arithmetic, `measured` for repeats, `model` for everything else.
 
-use super::exact::{Bound, Exact, bound, exact};
+use super::exact::{Bound, Exact, bound, bound_of, exact};
 use super::features::{features, small_inputs};
-use super::neighbours::{Neighbours, signature};
+use super::neighbours::{Likeness, Near, Neighbours, signature};
 use super::network::SmallNetwork;
 use super::online::Lines;
 use super::question::{History, Question};
@@ -50,7 +50,7 @@ pub enum Source {
     Trees,
     /// The small network.
     SmallNetwork,
-    /// The device's bound.
+    /// What its parts cost on the device, or the device's bound.
     Bound,
 }
 
@@ -138,9 +138,9 @@ pub struct Knowledge {
     remembered: usize,
 }
 
-/// What a kernel usually takes over its bound, in log2, where nothing else is known, and how sure that is.
-const USUAL: f32 = 0.7;
-const UNSURE: f32 = 1.5;
+/// What a kernel usually takes over what is expected, in log2, where no model is at hand, and how sure that is.
+const USUAL: f32 = 0.0;
+const UNSURE: f32 = 1.2;
 
 impl Knowledge {
     /// Room for so many configurations and kernels, as a program has it.
@@ -166,25 +166,28 @@ impl Knowledge {
         let (kernel, bound) = (question.kernel.identity, bound(question));
         self.lines.observe(kernel, &bound, nanos);
         if self.near.contains_key(&kernel) || self.near.len() < self.remembered {
-            let over_bound = log2(nanos / bound.nanos);
-            self.near.entry(kernel).or_default().observe(&signature(question), over_bound);
+            let over_expected = log2(nanos / bound.expected());
+            let signature = signature(&features(question, &History::default()));
+            self.near.entry(kernel).or_default().observe(&signature, over_expected);
         }
     }
 
     /// What models see of the kernel's past.
     #[must_use]
-    pub fn history(&self, question: &Question<'_>, bound: &Bound) -> History {
+    pub fn history(&self, question: &Question<'_>, bound: &Bound, likeness: &Likeness) -> History {
         let kernel = question.kernel.identity;
         let Some(line) = self.lines.find(kernel) else { return History::default() };
-        let near = self.near.get(&kernel).map(|near| near.near(&signature(question)));
-        History { near: near.unwrap_or_default(), ..line.history(bound) }
+        let near = self.near.get(&kernel).map_or_else(Near::default, |near| {
+            near.near(&signature(&features(question, &History::default())), likeness)
+        });
+        History { near, ..line.history(bound) }
     }
 
     /// Answers a question.
     #[must_use]
     pub fn predict(&self, question: &Question<'_>, models: Models<'_>) -> Prediction {
         let exact = exact(question);
-        let bound = bound(question);
+        let bound = bound_of(question, &exact);
         let mut prediction = self.modelled(question, exact, bound, models);
         if let Some(repeat) = self.repeats.find(key(question)) {
             prediction.time =
@@ -201,11 +204,11 @@ impl Knowledge {
         models: Models<'_>,
     ) -> Prediction {
         let line = self.lines.find(question.kernel.identity);
-        let time = |over_bound: f32, half_width, source| {
-            Time::around(bound.nanos * over_bound.exp2(), half_width, Basis::Model, source)
+        let time = |over_expected: f32, half_width, source| {
+            Time::around(bound.expected() * over_expected.exp2(), half_width, Basis::Model, source)
         };
         if let Some(trees) = models.trees {
-            let history = self.history(question, &bound);
+            let history = self.history(question, &bound, &trees.likeness);
             let answer =
                 trees.answer(&features(question, &history), Acquaintance::of(history.count));
             let learned = Utilisation {
@@ -217,7 +220,7 @@ impl Knowledge {
             return Prediction {
                 exact,
                 bound,
-                time: time(answer.over_bound, answer.half_width, Source::Trees),
+                time: time(answer.over_expected, answer.half_width, Source::Trees),
                 utilisation: if trees.knows_shares() {
                     learned
                 } else {
@@ -234,7 +237,7 @@ impl Knowledge {
                     dram_throughput: None,
                     source: Source::SmallNetwork,
                 };
-                let guess = time(answer.over_bound, answer.half_width, Source::SmallNetwork);
+                let guess = time(answer.over_expected, answer.half_width, Source::SmallNetwork);
                 let learned = small.knows_shares;
                 (guess, if learned { utilisation } else { from_shape(&exact, &bound) })
             }

@@ -209,7 +209,7 @@ impl DenseNetwork {
         outputs.iter_mut().zip(self.outputs(features, space)).for_each(|(to, from)| *to = *from);
         let [over_base, half_width, achieved, sm, dram] = outputs;
         TreesAnswer {
-            over_bound: base(features) + over_base,
+            over_expected: base(features) + over_base,
             half_width: half_width.max(NARROWEST) * self.widening[acquaintance as usize],
             achieved_occupancy: achieved.clamp(0.0, 1.0),
             sm_throughput: sm.clamp(0.0, 1.0),

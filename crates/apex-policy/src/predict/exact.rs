@@ -3,8 +3,10 @@
 //! Occupancy equals the driver's answer (see [`crate::occupancy`]). Block efficiency has no standard meaning;
 //! here it is the share of lane slots that hold a thread while the grid's waves pass: lane fill,
 //! t / (32 ceil(t / 32)), times wave fill, b / (ceil(b / s) s) with s block slots on the device. The bound is the
-//! roofline: no launch is faster than its operations at peak rate, its bytes at peak rate, or an empty kernel.
+//! roofline: no launch is faster than its operations at peak rate, its bytes at peak rate, or an empty kernel. Beside
+//! it stands what to expect, the sum of what the launch's parts cost on the device (see [`super::anatomy`]).
 
+use super::anatomy::{Anatomy, Group, anatomy};
 use super::question::{Mix, Pipe, Question, Work};
 use crate::{Occupancy, occupancy};
 
@@ -74,14 +76,30 @@ pub struct Bound {
     pub memory_nanos: f32,
     /// The whole bound: an empty kernel's time and the longer of both.
     pub nanos: f32,
+    /// What the launch's parts cost: the time to expect where nothing was measured.
+    pub anatomy: Anatomy,
 }
 
 impl Bound {
-    /// The part of the bound that grows with the work.
+    /// The time to expect of a kernel never seen, in nanoseconds: what models correct.
+    #[inline]
+    #[must_use]
+    pub fn expected(&self) -> f32 {
+        self.anatomy.nanos
+    }
+
+    /// The part of the expected time that grows with the work.
     #[inline]
     #[must_use]
     pub fn work_nanos(&self) -> f32 {
-        self.compute_nanos.max(self.memory_nanos)
+        self.anatomy.nanos - self.fixed_nanos()
+    }
+
+    /// The part of the expected time that every launch has.
+    #[inline]
+    #[must_use]
+    pub fn fixed_nanos(&self) -> f32 {
+        self.anatomy.groups[Group::Launch as usize]
     }
 }
 
@@ -90,6 +108,13 @@ impl Bound {
 #[inline]
 #[must_use]
 pub fn bound(question: &Question<'_>) -> Bound {
+    bound_of(question, &exact(question))
+}
+
+/// The same where it is known what the launch is.
+#[inline]
+#[must_use]
+pub fn bound_of(question: &Question<'_>, exact: &Exact) -> Bound {
     let device = question.device;
     let known = question.work.is_some();
     let work = question.work.unwrap_or_else(|| {
@@ -106,7 +131,8 @@ pub fn bound(question: &Question<'_>) -> Bound {
     let compute_nanos = (work.flops * 1e9 / f64::from(rate.max(1.0))) as f32;
     let memory_nanos = (work.bytes * 1e9 / f64::from(device.bytes_per_second.max(1.0))) as f32;
     let nanos = device.floor_nanos + compute_nanos.max(memory_nanos);
-    Bound { work, known, compute_nanos, memory_nanos, nanos }
+    let anatomy = anatomy(question, exact, &work);
+    Bound { work, known, compute_nanos, memory_nanos, nanos, anatomy }
 }
 
 fn estimated(mix: &Mix, threads: f64) -> Work {

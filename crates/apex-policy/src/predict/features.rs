@@ -5,7 +5,8 @@
 //! what a feature means changes its name. Counts and sizes are logarithms, so that a doubling is the same step
 //! everywhere; what is not known is zero, with a flag beside it.
 
-use super::exact::{Bound, Exact, bound, exact};
+use super::anatomy::Group;
+use super::exact::{Bound, Exact, bound_of, exact};
 use super::question::{ALLOCATIONS, History, INTEGERS, Mix, Pipe, Question};
 use super::scale::{counted, log2};
 use crate::Limiter;
@@ -59,6 +60,13 @@ features! { |view|
     lane_fill = view.exact.lane_fill;
     wave_fill = view.exact.wave_fill;
     block_efficiency = view.exact.block_efficiency();
+    whole_waves = log2(view.exact.waves.ceil().max(1.0));
+    warps = log2((view.exact.blocks as f32 * warps(view)).max(1.0));
+    // What one multiprocessor holds, and how evenly blocks fall on all of them.
+    active_blocks = log2(active_blocks(view));
+    active_warps = log2((active_blocks(view) * warps(view)).max(1.0));
+    active_multiprocessors = log2((view.exact.blocks as f32).min(multiprocessors(view)).max(1.0));
+    balance = view.exact.blocks as f32 / multiprocessors(view) / busiest(view).max(1.0);
     // Arguments, by position.
     integer_0 = integer(view, 0);
     integer_1 = integer(view, 1);
@@ -74,6 +82,11 @@ features! { |view|
     allocation_3 = allocation(view, 3);
     allocation_4 = allocation(view, 4);
     allocation_5 = allocation(view, 5);
+    // The largest power of two that divides an integer: strides meet banks and cache lines by it.
+    step_0 = step(view, 0);
+    step_1 = step(view, 1);
+    step_2 = step(view, 2);
+    step_3 = step(view, 3);
     allocations = counted(view.question.arguments.allocations.iter().map(|&a| a as f32).sum());
     arguments = f32::from(view.question.arguments.count);
     // The instruction mix.
@@ -106,9 +119,32 @@ features! { |view|
     flops_per_thread = counted(per_thread(view, view.bound.work.flops));
     bytes_per_thread = counted(per_thread(view, view.bound.work.bytes));
     bytes_over_l2 = counted(view.bound.work.bytes as f32 / view.question.device.l2_bytes.max(1) as f32);
+    flops_per_warp = counted(per_warp(view, view.bound.work.flops));
+    bytes_per_warp = counted(per_warp(view, view.bound.work.bytes));
+    busiest_flops = counted(per_block(view, view.bound.work.flops) * busiest(view));
+    busiest_bytes = counted(per_block(view, view.bound.work.bytes) * busiest(view));
+    touched_over_l2 = counted(touched(view) / view.question.device.l2_bytes.max(1) as f32);
     compute_time = counted(view.bound.compute_nanos);
     memory_time = counted(view.bound.memory_nanos);
     bound_time = counted(view.bound.nanos);
+    // The parts of the expected time, and integers that may multiply what threads do.
+    expected_time = log2(view.bound.expected());
+    share_launch = view.bound.anatomy.share(Group::Launch);
+    share_blocks = view.bound.anatomy.share(Group::Blocks);
+    share_chain = view.bound.anatomy.share(Group::Chain);
+    share_chain_flops = view.bound.anatomy.share(Group::ChainFlops);
+    share_chain_bytes = view.bound.anatomy.share(Group::ChainBytes);
+    share_issue = view.bound.anatomy.share(Group::Issue);
+    share_issue_flops = view.bound.anatomy.share(Group::IssueFlops);
+    share_issue_bytes = view.bound.anatomy.share(Group::IssueBytes);
+    share_bytes = view.bound.anatomy.share(Group::Bytes);
+    share_beyond = view.bound.anatomy.share(Group::Beyond);
+    share_serial = view.bound.anatomy.share(Group::Serial);
+    share_own = view.bound.anatomy.own_share();
+    own_0 = view.bound.anatomy.own_share() * integer(view, 0);
+    own_1 = view.bound.anatomy.own_share() * integer(view, 1);
+    own_2 = view.bound.anatomy.own_share() * integer(view, 2);
+    own_3 = view.bound.anatomy.own_share() * integer(view, 3);
     // The device.
     device_multiprocessors = counted(view.question.device.multiprocessors as f32);
     device_bandwidth = log2(view.question.device.bytes_per_second.max(1.0));
@@ -119,9 +155,8 @@ features! { |view|
     history_mean = view.history.mean;
     history_spread = view.history.spread;
     history_line = view.history.line;
-    history_nearest = view.history.near.nearest;
     history_near = view.history.near.mean;
-    history_distance = view.history.near.distance;
+    history_doubt = view.history.near.deviation;
 }
 
 /// Inputs of the small network, by their places in the list.
@@ -133,32 +168,98 @@ pub const SMALL: [usize; 8] = [
     place("occupancy"),
     place("waves"),
     place("intensity"),
-    place("bound_time"),
+    place("expected_time"),
 ];
+
+/// What launches of one kernel are compared by, by their places in the list: see
+/// [`crate::predict::neighbours`].
+pub const COMPARED: [usize; 58] = places([
+    "block_x",
+    "block_y",
+    "block_z",
+    "blocks",
+    "block_threads",
+    "dynamic_shared",
+    "occupancy",
+    "waves",
+    "lane_fill",
+    "wave_fill",
+    "whole_waves",
+    "warps",
+    "active_blocks",
+    "active_warps",
+    "active_multiprocessors",
+    "balance",
+    "integer_0",
+    "integer_1",
+    "integer_2",
+    "integer_3",
+    "integer_4",
+    "allocation_0",
+    "allocation_1",
+    "allocation_2",
+    "allocation_3",
+    "allocation_4",
+    "step_0",
+    "step_1",
+    "step_2",
+    "step_3",
+    "flops",
+    "bytes",
+    "flops_per_thread",
+    "bytes_per_thread",
+    "flops_per_warp",
+    "bytes_per_warp",
+    "busiest_flops",
+    "busiest_bytes",
+    "touched_over_l2",
+    "bytes_over_l2",
+    "expected_time",
+    "share_launch",
+    "share_blocks",
+    "share_chain",
+    "share_chain_flops",
+    "share_chain_bytes",
+    "share_issue",
+    "share_issue_flops",
+    "share_issue_bytes",
+    "share_bytes",
+    "share_beyond",
+    "share_serial",
+    "share_own",
+    "own_0",
+    "own_1",
+    "own_2",
+    "own_3",
+    "bound_time",
+]);
+
+/// The place of the number of measured times, as a logarithm.
+pub const HISTORY_COUNT: usize = place("history_count");
 
 /// All features of a launch.
 #[must_use]
 pub fn features(question: &Question<'_>, history: &History) -> [f32; COUNT] {
-    fill(&View {
-        question,
-        history,
-        exact: exact(question),
-        bound: bound(question),
-        mix: question.kernel.mix.counts(),
-    })
+    let exact = exact(question);
+    let bound = bound_of(question, &exact);
+    fill(&View { question, history, exact, bound, mix: question.kernel.mix.counts() })
 }
 
-/// What the kernel's past says of the launch, as log2 over the bound; 0 for a kernel never seen.
+/// What the kernel's past says of the launch, as log2 over the expected time; 0 for a kernel never seen.
 ///
-/// Models that see the history correct this and not the bare bound: what they learn of one kernel's errors then
-/// holds for others too, instead of each kernel being known again by its instructions.
+/// Models that see the history correct this and not the bare expectation: what they learn of one kernel's errors
+/// then holds for others too, instead of each kernel being known again by its instructions.
 #[inline]
 #[must_use]
 pub fn base(features: &[f32; COUNT]) -> f32 {
-    const SEEN: usize = place("history_count");
     const LINE: usize = place("history_line");
     const NEAR: usize = place("history_near");
-    if features[SEEN] > 0.0 { 0.5 * (features[LINE] + features[NEAR]) } else { 0.0 }
+    const DOUBT: usize = place("history_doubt");
+    match features[HISTORY_COUNT] > 0.0 {
+        true if features[DOUBT] > 0.0 => features[NEAR],
+        true => features[LINE],
+        false => 0.0,
+    }
 }
 
 /// The small network's inputs alone, from what was already computed: the same numbers in a tenth of the time.
@@ -173,7 +274,7 @@ pub fn small_inputs(question: &Question<'_>, exact: &Exact, bound: &Bound) -> [f
         exact.occupancy.fraction,
         counted(exact.waves),
         intensity(bound),
-        counted(bound.nanos),
+        log2(bound.expected()),
     ]
 }
 
@@ -202,6 +303,16 @@ const fn place(name: &str) -> usize {
         at += 1;
     }
     panic!("no such feature")
+}
+
+const fn places<const N: usize>(names: [&str; N]) -> [usize; N] {
+    let mut found = [0; N];
+    let mut at = 0;
+    while at < N {
+        found[at] = place(names[at]);
+        at += 1;
+    }
+    found
 }
 
 const fn same(a: &[u8], b: &[u8]) -> bool {
@@ -241,6 +352,42 @@ fn per_thread(view: &View<'_>, work: f64) -> f32 {
     (work / threads.max(1.0)) as f32
 }
 
+fn per_block(view: &View<'_>, work: f64) -> f32 {
+    (work / (view.exact.blocks as f64).max(1.0)) as f32
+}
+
+fn per_warp(view: &View<'_>, work: f64) -> f32 {
+    per_block(view, work) / warps(view).max(1.0)
+}
+
+/// Warps of one block.
+fn warps(view: &View<'_>) -> f32 {
+    view.exact.threads_per_block.div_ceil(view.question.device.chip.warp_threads) as f32
+}
+
+fn multiprocessors(view: &View<'_>) -> f32 {
+    view.question.device.multiprocessors.max(1) as f32
+}
+
+/// Blocks that the busiest multiprocessor runs in all.
+fn busiest(view: &View<'_>) -> f32 {
+    (view.exact.blocks as f32 / multiprocessors(view)).ceil()
+}
+
+/// Blocks that the busiest multiprocessor runs at once.
+fn active_blocks(view: &View<'_>) -> f32 {
+    busiest(view).min(view.exact.occupancy.blocks_per_sm as f32).max(1.0)
+}
+
+fn touched(view: &View<'_>) -> f32 {
+    view.question.arguments.allocations.iter().map(|&bytes| bytes as f32).sum()
+}
+
+/// The power of two that divides an integer, at most 32; all of them divide zero.
+fn step(view: &View<'_>, at: usize) -> f32 {
+    view.question.arguments.integers[at].trailing_zeros().min(5) as f32
+}
+
 /// Operations per byte, on the same scale as both.
 #[inline(always)]
 fn intensity(bound: &Bound) -> f32 {
@@ -250,6 +397,7 @@ fn intensity(bound: &Bound) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predict::exact::bound;
     use crate::predict::question::{Arguments, Device, Kernel, Work};
     use crate::{Chip, LaunchShape};
 

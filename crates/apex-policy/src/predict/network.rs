@@ -75,8 +75,8 @@ fn rectified<const N: usize>(mut values: [f32; N]) -> [f32; N] {
 /// What the small network says of a launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SmallAnswer {
-    /// log2 of time over the bound.
-    pub over_bound: f32,
+    /// log2 of time over the expected time.
+    pub over_expected: f32,
     /// Half of an 80 % interval, in log2.
     pub half_width: f32,
     /// Warps active on average, as a share of the warp slots.
@@ -122,9 +122,9 @@ impl SmallNetwork {
     #[inline]
     #[must_use]
     pub fn answer(&self, inputs: &[f32; INPUTS]) -> SmallAnswer {
-        let [over_bound, half_width, achieved_occupancy, sm_throughput] = self.outputs(inputs);
+        let [over_expected, half_width, achieved_occupancy, sm_throughput] = self.outputs(inputs);
         SmallAnswer {
-            over_bound,
+            over_expected,
             half_width: half_width.max(NARROWEST) * self.widening,
             achieved_occupancy: achieved_occupancy.clamp(0.0, 1.0),
             sm_throughput: sm_throughput.clamp(0.0, 1.0),

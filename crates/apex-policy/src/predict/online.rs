@@ -1,7 +1,7 @@
 //! The line of one kernel: t = max(floor, a + work / throughput), corrected by every measured time.
 //!
-//! A kernel that was measured in some shapes is predicted in others. Work is the time that the device's bound
-//! allows for it, so the slope says how far from the bound the kernel runs. Small launches sit on a floor: a
+//! A kernel that was measured in some shapes is predicted in others. Work is what the launch's parts are expected
+//! to take beyond the launch itself, so the slope says how far from that the kernel runs. Small launches sit on a floor: a
 //! line without one errs by tens of per cent there. Memory is bounded: measured times are kept as running
 //! means for each octave of work, robustly, and the line is fitted anew over those few points.
 
@@ -81,7 +81,7 @@ impl Line {
     /// What models see of it, for a launch with this bound; what is near it is known elsewhere.
     #[must_use]
     pub fn history(&self, bound: &Bound) -> History {
-        let line = self.nanos(bound).map_or(0.0, |nanos| log2(nanos / bound.nanos));
+        let line = self.nanos(bound).map_or(0.0, |nanos| log2(nanos / bound.expected()));
         History {
             count: self.count,
             last: self.last,
@@ -94,7 +94,7 @@ impl Line {
 
     /// Takes in a measured time of a launch with this bound.
     pub fn observe(&mut self, bound: &Bound, nanos: f32) {
-        if !(nanos.is_finite() && nanos > 0.0 && bound.nanos.is_finite() && bound.nanos > 0.0) {
+        if !(nanos.is_finite() && nanos > 0.0 && bound.expected().is_finite()) {
             return;
         }
         let work = bound.work_nanos().max(1.0);
@@ -104,14 +104,14 @@ impl Line {
                 widened(self.half_width, error, self.count as f32).clamp(NARROWEST, 8.0);
         }
         self.count = self.count.saturating_add(1);
-        let over_bound = log2(nanos / bound.nanos);
+        let over_expected = log2(nanos / bound.expected());
         let share = 1.0 / (self.count as f32).min(256.0);
-        let step = over_bound - self.mean;
-        self.last = over_bound;
+        let step = over_expected - self.mean;
+        self.last = over_expected;
         self.mean += share * step;
         self.variance = (1.0 - share) * (self.variance + share * step * step);
         self.take(work, log2(nanos));
-        self.fit((bound.nanos - bound.work_nanos()).max(1.0));
+        self.fit(bound.fixed_nanos().max(1.0));
     }
 
     #[inline]
@@ -256,15 +256,19 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predict::anatomy::{Anatomy, GROUPS, Group};
     use crate::predict::question::Work;
 
     fn bound(work_nanos: f32) -> Bound {
+        let mut groups = [0.0; GROUPS];
+        (groups[Group::Launch as usize], groups[Group::Bytes as usize]) = (2000.0, work_nanos);
         Bound {
             work: Work::default(),
             known: true,
             compute_nanos: 0.0,
             memory_nanos: work_nanos,
             nanos: 2000.0 + work_nanos,
+            anatomy: Anatomy { groups, nanos: 2000.0 + work_nanos },
         }
     }
 

@@ -161,7 +161,7 @@ impl Model for DenseNetwork {
         read(bytes)
     }
 
-    fn over_bound(&self, features: &[f32; COUNT]) -> f32 {
+    fn over_expected(&self, features: &[f32; COUNT]) -> f32 {
         let mut space = Space::default();
         base(features) + self.outputs(features, &mut space).first().copied().unwrap_or(0.0)
     }

@@ -4,6 +4,7 @@
 //! from a command line. What is not known stays empty, and the features say that it is missing instead of
 //! guessing.
 
+use super::anatomy::{self, Costs};
 use super::neighbours::Near;
 use crate::{Carveout, Chip, KernelNeeds, LaunchShape};
 
@@ -26,6 +27,8 @@ pub struct Device {
     pub l2_bytes: u64,
     /// The time of a kernel that does nothing.
     pub floor_nanos: f32,
+    /// What the parts of a launch cost.
+    pub costs: Costs,
 }
 
 impl Device {
@@ -49,6 +52,7 @@ impl Device {
             tensor_rate: 10.0,
             l2_bytes,
             floor_nanos: 2_000.0,
+            costs: anatomy::USUAL,
         }
     }
 }
@@ -210,7 +214,7 @@ pub enum Pipe {
     Tensor,
 }
 
-/// What was measured of the same kernel so far, each as log2 of time over the bound that the device sets.
+/// What was measured of the same kernel so far, each as log2 of time over the time to expect.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct History {
     /// Times measured.

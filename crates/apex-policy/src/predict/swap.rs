@@ -19,8 +19,8 @@ pub trait Model: Sized {
     /// Reads a file and checks all that it says of itself.
     fn read(bytes: &[u8]) -> Result<Self, Refusal>;
 
-    /// log2 of time over the bound.
-    fn over_bound(&self, features: &[f32; COUNT]) -> f32;
+    /// log2 of time over the expected time.
+    fn over_expected(&self, features: &[f32; COUNT]) -> f32;
 }
 
 impl Model for SmallNetwork {
@@ -28,7 +28,7 @@ impl Model for SmallNetwork {
         SmallNetwork::read(bytes)
     }
 
-    fn over_bound(&self, features: &[f32; COUNT]) -> f32 {
+    fn over_expected(&self, features: &[f32; COUNT]) -> f32 {
         self.outputs(&SMALL.map(|place| features[place]))[0]
     }
 }
@@ -38,8 +38,8 @@ impl Model for Trees {
         Trees::read(bytes)
     }
 
-    fn over_bound(&self, features: &[f32; COUNT]) -> f32 {
-        Trees::over_bound(self, features)
+    fn over_expected(&self, features: &[f32; COUNT]) -> f32 {
+        Trees::over_expected(self, features)
     }
 }
 
@@ -48,8 +48,8 @@ impl Model for Trees {
 pub struct CheckSet {
     /// Features of each launch.
     pub features: Vec<[f32; COUNT]>,
-    /// log2 of its measured time over its bound.
-    pub over_bound: Vec<f32>,
+    /// log2 of its measured time over its expected time.
+    pub over_expected: Vec<f32>,
 }
 
 /// The word that a file of a check set carries as its kind.
@@ -63,29 +63,28 @@ impl CheckSet {
         let file = TensorFile::parse(bytes)?;
         file.check_words(CHECK_SET_KIND, list_hash())?;
         let features = file.floats("features", &[0, COUNT])?;
-        let over_bound = file.floats("over_bound", &[features.len() / COUNT])?;
-        Ok(CheckSet { features: features.as_chunks::<COUNT>().0.to_vec(), over_bound })
+        let over_expected = file.floats("over_expected", &[features.len() / COUNT])?;
+        Ok(CheckSet { features: features.as_chunks::<COUNT>().0.to_vec(), over_expected })
     }
 
     /// The check set as a file.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
-        let count = self.over_bound.len();
+        let count = self.over_expected.len();
         TensorWriter::new(CHECK_SET_KIND, list_hash())
             .floats("features", &[count, COUNT], self.features.as_flattened())
-            .floats("over_bound", &[count], &self.over_bound)
+            .floats("over_expected", &[count], &self.over_expected)
             .finish()
     }
 
     /// The mean error of a model's times, as a share.
     #[must_use]
     pub fn error_of(&self, model: &impl Model) -> f32 {
-        let errors = self
-            .features
-            .iter()
-            .zip(&self.over_bound)
-            .map(|(features, truth)| ((model.over_bound(features) - truth).exp2() - 1.0).abs());
-        errors.sum::<f32>() / self.over_bound.len().max(1) as f32
+        let errors =
+            self.features.iter().zip(&self.over_expected).map(|(features, truth)| {
+                ((model.over_expected(features) - truth).exp2() - 1.0).abs()
+            });
+        errors.sum::<f32>() / self.over_expected.len().max(1) as f32
     }
 }
 
@@ -179,8 +178,8 @@ mod tests {
     fn check_set(model: &SmallNetwork) -> CheckSet {
         let features: Vec<[f32; COUNT]> =
             (0..40).map(|nth| std::array::from_fn(|at| ((at * 7 + nth * 3) % 11) as f32)).collect();
-        let over_bound = features.iter().map(|row| Model::over_bound(model, row)).collect();
-        CheckSet { features, over_bound }
+        let over_expected = features.iter().map(|row| Model::over_expected(model, row)).collect();
+        CheckSet { features, over_expected }
     }
 
     #[test]

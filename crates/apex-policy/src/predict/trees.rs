@@ -4,9 +4,11 @@
 //! `2 n + 1`, so a step is one comparison and no pointer. A way that ended earlier goes on through nodes that
 //! always send it left to the same value. Eight trees are walked at once: each step waits for memory, and eight
 //! waits overlap. The trees correct what the
-//! kernel's past says, or the device's bound where it has none.
+//! kernel's past says, or what its parts cost on the device where it has none. How alike launches are comes in the
+//! same file, because the trees were grown on what that says.
 
-use super::features::{COUNT, base, list_hash};
+use super::features::{COUNT, HISTORY_COUNT, base, list_hash};
+use super::neighbours::Likeness;
 use super::network::{NARROWEST, check_golden};
 use super::tensor_file::{Refusal, TensorFile, TensorWriter};
 
@@ -185,13 +187,19 @@ impl Acquaintance {
             _ => Acquaintance::Known,
         }
     }
+
+    /// By the history among the features.
+    #[must_use]
+    pub fn seen_in(features: &[f32; COUNT]) -> Acquaintance {
+        Acquaintance::of((features[HISTORY_COUNT].exp2() - 1.0).round() as u32)
+    }
 }
 
 /// What the trees say of a launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TreesAnswer {
-    /// log2 of time over the bound.
-    pub over_bound: f32,
+    /// log2 of time over the expected time.
+    pub over_expected: f32,
     /// Half of an 80 % interval, in log2.
     pub half_width: f32,
     /// Warps active on average, as a share of the warp slots.
@@ -213,6 +221,11 @@ pub struct Trees {
     pub forests: [Forest; FORESTS.len()],
     /// What half widths are multiplied with, for each [`Acquaintance`].
     pub widening: [f32; Acquaintance::ALL.len()],
+    /// The share of the first forest's correction that is taken, for each [`Acquaintance`]: what was learned of
+    /// some kernels need not hold for others.
+    pub trust: [f32; Acquaintance::ALL.len()],
+    /// How alike launches of a kernel are.
+    pub likeness: Likeness,
 }
 
 impl Trees {
@@ -229,10 +242,11 @@ impl Trees {
         self.forests[2..].iter().any(|forest| !forest.is_empty())
     }
 
-    /// log2 of time over the bound, without the other outputs.
+    /// log2 of time over the expected time, without the other outputs.
     #[must_use]
-    pub fn over_bound(&self, features: &[f32; COUNT]) -> f32 {
-        base(features) + self.forests[0].run(&padded(features))
+    pub fn over_expected(&self, features: &[f32; COUNT]) -> f32 {
+        let trust = self.trust[Acquaintance::seen_in(features) as usize];
+        base(features) + trust * self.forests[0].run(&padded(features))
     }
 
     /// The outputs with their meaning.
@@ -240,7 +254,7 @@ impl Trees {
     pub fn answer(&self, features: &[f32; COUNT], acquaintance: Acquaintance) -> TreesAnswer {
         let [over_base, half_width, achieved, sm, dram] = self.outputs(features);
         TreesAnswer {
-            over_bound: base(features) + over_base,
+            over_expected: base(features) + self.trust[acquaintance as usize] * over_base,
             half_width: half_width.max(NARROWEST) * self.widening[acquaintance as usize],
             achieved_occupancy: achieved.clamp(0.0, 1.0),
             sm_throughput: sm.clamp(0.0, 1.0),
@@ -257,6 +271,8 @@ impl Trees {
             *forest = Forest::read(&file, name)?;
         }
         trees.widening.copy_from_slice(&file.floats("widening", &[Acquaintance::ALL.len()])?);
+        trees.trust.copy_from_slice(&file.floats("trust", &[Acquaintance::ALL.len()])?);
+        trees.likeness = Likeness::read(&file)?;
         let inputs = file.floats("golden.inputs", &[0, COUNT])?;
         let outputs = file.floats("golden.outputs", &[inputs.len() / COUNT, FORESTS.len()])?;
         if inputs.is_empty() {
@@ -281,7 +297,10 @@ impl Trees {
             file = forest.write(file, name);
         }
         let outputs: Vec<f32> = golden.iter().flat_map(|row| self.outputs(row)).collect();
-        file.floats("widening", &[Acquaintance::ALL.len()], &self.widening)
+        self.likeness
+            .write(file)
+            .floats("widening", &[Acquaintance::ALL.len()], &self.widening)
+            .floats("trust", &[Acquaintance::ALL.len()], &self.trust)
             .floats("golden.inputs", &[golden.len(), COUNT], golden.as_flattened())
             .floats("golden.outputs", &[golden.len(), FORESTS.len()], &outputs)
             .finish()
@@ -313,6 +332,8 @@ pub(super) mod tests {
         Trees {
             forests: std::array::from_fn(|nth| forest(11 + nth, seed + nth as u64)),
             widening: [3.0, 2.0, 1.0],
+            trust: [0.5, 0.7, 0.9],
+            likeness: Likeness::default(),
         }
     }
 

@@ -2,10 +2,11 @@
 //!
 //! The sampler hands every time it has measured to [`learn`]; [`predicted_ns`] is the one place that is asked
 //! before a launch. A kept time moves a quarter of the way to each new one, and never by more than half of
-//! itself, so one odd measurement does little. Where nothing was measured the mean of everything that was
-//! stands in. The table has no lock: an entry is one word, and two kernels that fall into the same place take
+//! itself, so one odd measurement does little. Where nothing was measured the models are asked if they are at
+//! hand (`predict`); without them the mean of everything that was measured stands in. The table has no lock: an entry is one word, and two kernels that fall into the same place take
 //! turns in it.
 
+use crate::predict;
 use apex_core::KernelId;
 use apex_core::event::LaunchShape;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,8 +32,15 @@ static ERROR_MICRO: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn predicted_ns(kernel: KernelId, shape: &LaunchShape, nodes: u64) -> u64 {
     match find(key(kernel, shape)) {
         Some(place) => (TIMES[place].load(Ordering::Relaxed) & 0xffff_ffff) * UNIT_NS,
-        None => MEAN_NS.load(Ordering::Relaxed).saturating_mul(nodes.max(1)),
+        None => foretold(kernel, shape, nodes)
+            .unwrap_or_else(|| MEAN_NS.load(Ordering::Relaxed).saturating_mul(nodes.max(1))),
     }
+}
+
+/// What the models say of a kernel that was never timed in this shape.
+#[cold]
+fn foretold(kernel: KernelId, shape: &LaunchShape, nodes: u64) -> Option<u64> {
+    if nodes > 1 { None } else { predict::predicted_ns(kernel, shape) }
 }
 
 /// A launch was measured.

@@ -1,8 +1,8 @@
 //! Code being loaded and unloaded. The time of a load holds the driver's just-in-time compilation.
 
 use super::answer;
-use crate::kernels;
 use crate::record::Note;
+use crate::{kernels, outputs};
 use apex_core::event::{Life, ObjectKind, What};
 use apex_cuda::image::{self, Image};
 use apex_cuda::types::*;
@@ -34,18 +34,6 @@ pub(crate) unsafe fn cuModuleLoadData(
 
 pub(crate) use cuModuleLoadData as cuModuleLoadFatBinary;
 
-pub(crate) unsafe fn cuModuleLoadDataEx(
-    result: CUresult,
-    module: *mut CUmodule,
-    image: *const c_void,
-    _count: u32,
-    _options: *mut CUjit_option,
-    _values: *mut *mut c_void,
-) -> Note {
-    // SAFETY: the same arguments.
-    unsafe { cuModuleLoadData(result, module, image) }
-}
-
 pub(crate) unsafe fn cuModuleUnload(result: CUresult, module: CUmodule) -> Note {
     unloaded(result, ObjectKind::Module, module as u64)
 }
@@ -54,12 +42,6 @@ pub(crate) unsafe fn cuLibraryLoadData(
     result: CUresult,
     library: *mut CUlibrary,
     image: *const c_void,
-    _jit_options: *mut CUjit_option,
-    _jit_values: *mut *mut c_void,
-    _jit_count: u32,
-    _options: *mut CUlibraryOption,
-    _values: *mut *mut c_void,
-    _count: u32,
 ) -> Note {
     // SAFETY: the driver's out-pointer and the image that it read.
     unsafe {
@@ -117,7 +99,14 @@ unsafe fn loaded_data(
     // An image that the driver refused may be anything: it is not looked at.
     let image = if result == CUDA_SUCCESS {
         // SAFETY: the driver accepted it as an image.
-        unsafe { image::identify_at(image) }
+        let known = unsafe { image::identify_at(image) };
+        if let Some(known) = known
+            && outputs::wanted()
+        {
+            // SAFETY: as above.
+            unsafe { outputs::keep_image(image, known.hash) };
+        }
+        known
     } else {
         None
     };

@@ -1,14 +1,18 @@
 //! Memory being copied. Where the call does not state a direction the reader of the events finds it
 //! from the addresses; which host memory was pinned too.
 
-use crate::gate;
 use crate::record::Note;
+use crate::{gate, outputs};
 use apex_core::event::{Copy, Direction, What};
 use apex_cuda::types::*;
 
 macro_rules! copies {
     ($($name:ident($($argument:ident: $type:ty),*) => $direction:ident, $to:expr, $from:expr, $bytes:expr $(, $stream:ident)?;)*) => { $(
-        pub(crate) unsafe fn $name(_: CUresult, $($argument: $type),*) -> Note {
+        pub(crate) unsafe fn $name(result: CUresult, $($argument: $type),*) -> Note {
+            if outputs::wanted() {
+                let stream = stream!($($stream)?);
+                outputs::copied(result, Direction::$direction, $to as u64, $bytes as u64, stream);
+            }
             copy(Direction::$direction, $to as u64, $from as u64, $bytes as u64, stream!($($stream)?))
         }
     )* };
@@ -65,6 +69,9 @@ macro_rules! described {
             let from = place(from_kind, told.srcHost as u64, told.srcDevice, told.srcArray);
             let depth: fn(&$type) -> usize = $depth;
             let bytes = told.WidthInBytes * told.Height * depth(told);
+            if outputs::wanted() && to_kind == MEMORY_HOST {
+                outputs::not_seen();
+            }
             copy(direction(from_kind, to_kind), to, from, bytes as u64, stream!($($asynchronous)?))
         }
     )* };

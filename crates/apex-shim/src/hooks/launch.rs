@@ -9,7 +9,7 @@ use crate::lock::{Lock, locked};
 use crate::record::{self, Note, PER_THREAD_STREAM};
 use crate::sample::{self, Launched};
 use crate::thread::{self, Easy};
-use crate::{capture, gate, kernels};
+use crate::{capture, gate, kernels, tuned};
 use apex_core::KernelId;
 use apex_core::event::{Launch, LaunchShape, What};
 use apex_core::pace::{Reads, UNREAD};
@@ -88,6 +88,21 @@ unsafe fn launch_kernel(call: Call, forward: impl FnOnce() -> CUresult) -> CUres
     result
 }
 
+/// Launches as the tuning says, or as the program says if the driver refuses that: a refused launch ran nothing.
+#[cold]
+fn either(other: impl FnOnce() -> CUresult, own: impl FnOnce() -> CUresult) -> CUresult {
+    match other() {
+        CUDA_SUCCESS => {
+            tuned::was_reshaped();
+            CUDA_SUCCESS
+        }
+        refused => {
+            tuned::was_refused("a block", refused);
+            own()
+        }
+    }
+}
+
 /// The start of a launch, if it is read, and whether its end is read too.
 #[inline(always)]
 fn read_clock(must: bool) -> (u64, bool) {
@@ -120,11 +135,15 @@ macro_rules! kernels {
                 block: [narrow(block_x), narrow(block_y), narrow(block_z)],
                 cluster: [0; 3],
                 dynamic_shared,
-            }
+            },
+            |grid: [u32; 3], block: [u32; 3]| (driver().$name)(
+                kernel, grid[0], grid[1], grid[2], block[0], block[1], block[2], dynamic_shared, $stream
+                $(, $more)*
+            )
         }
     };
     (@entry $name:ident $cooperative:literal, $which:expr, ($($argument:ident: $type:ty),*),
-        $kernel:ident, $shape:expr) => {
+        $kernel:ident, $shape:expr, $reshaped:expr) => {
         #[inline(always)]
         pub(crate) unsafe fn $name($($argument: $type),*) -> CUresult {
             // A function of its own with the same arguments: the easy way then has no part of it, and it
@@ -135,7 +154,18 @@ macro_rules! kernels {
                 let (function, stream, shape) = (Function::$name, $which, $shape);
                 let call = Call { function, kernel, stream, shape, cooperative };
                 // SAFETY: the program's own arguments, unchanged, passed once.
-                unsafe { launch_kernel(call, || (driver().$name)($($argument),*)) }
+                let own = || unsafe { (driver().$name)($($argument),*) };
+                match tuned::shape(kernel, &shape, !cooperative) {
+                    // SAFETY: as above.
+                    None => unsafe { launch_kernel(call, own) },
+                    Some(shape) => {
+                        let LaunchShape { grid, block, .. } = shape;
+                        // SAFETY: the same but for grid and block, which the tuning allows.
+                        let other = || unsafe { $reshaped(grid, block.map(u32::from)) };
+                        // SAFETY: as above.
+                        unsafe { launch_kernel(Call { shape, ..call }, || either(other, own)) }
+                    }
+                }
             }
             // SAFETY: the program's own arguments, unchanged, passed once on either way.
             unsafe {
@@ -181,7 +211,19 @@ macro_rules! described_kernels {
                     let launch = Launch { kernel: number, shape, cooperative, captured: false };
                     return easy_launch(easy, function, launch, stream, forward);
                 }
-                launch_kernel(Call { function, kernel, stream, shape, cooperative }, forward)
+                let call = Call { function, kernel, stream, shape, cooperative };
+                let plain = !cooperative && cluster == [0; 3];
+                match tuned::shape(kernel, &shape, plain) {
+                    None => launch_kernel(call, forward),
+                    Some(shape) => {
+                        let mut config = *told;
+                        [config.gridDimX, config.gridDimY, config.gridDimZ] = shape.grid;
+                        let block = shape.block.map(u32::from);
+                        [config.blockDimX, config.blockDimY, config.blockDimZ] = block;
+                        let other = || (driver().$name)(&raw const config, kernel, arguments, extra);
+                        launch_kernel(Call { shape, ..call }, || either(other, forward))
+                    }
+                }
             }
         }
     )* };

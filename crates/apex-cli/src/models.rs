@@ -1,0 +1,101 @@
+//! Where the predictor's models lie, and that a new file of theirs is used while a program runs.
+//!
+//! A folder named by the user is taken; else `models` beside the executable, in its share directory, or in the source
+//! tree it was built in. Without one predictions are made from measured times alone.
+
+use crate::say;
+use apex_core::knobs::Knobs;
+use apex_daemon::learn::AtHand;
+use apex_policy::predict::network::SmallNetwork;
+use apex_policy::predict::question::Device;
+use apex_policy::predict::trees::Trees;
+use apex_train::models::{self, MANIFEST_FILE, SMALL_FILE, TREES_FILE};
+use apex_train::reload::{Looked, Watched};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How often the files are looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The folder of models, if there is one.
+pub(crate) fn folder(knobs: &Knobs, executable: &Path) -> Option<PathBuf> {
+    if let Some(named) = &knobs.models {
+        return Some(named.clone());
+    }
+    let beside = executable.parent()?;
+    let places = ["models", "../share/apex/models", "../../models"];
+    places.iter().map(|place| beside.join(place)).find(|place| place.join(MANIFEST_FILE).is_file())
+}
+
+/// Models that follow their files.
+pub(crate) struct Watching {
+    folder: Option<PathBuf>,
+    small: Option<Watched<SmallNetwork>>,
+    trees: Option<Watched<Trees>>,
+    devices: BTreeMap<String, Device>,
+    looked: Instant,
+}
+
+impl Watching {
+    /// Opens what there is. A folder that the user named and that is broken is complained about, and not used.
+    pub(crate) fn open(knobs: &Knobs, executable: &Path) -> Watching {
+        let mut watching = Watching {
+            folder: None,
+            small: None,
+            trees: None,
+            devices: BTreeMap::new(),
+            looked: Instant::now(),
+        };
+        let Some(folder) = folder(knobs, executable) else { return watching };
+        if let Err(error) = watching.read(&folder) {
+            say(&format!("no trained models are used: {error}"));
+        }
+        watching
+    }
+
+    fn read(&mut self, folder: &Path) -> Result<(), apex_train::Error> {
+        let models::Loaded { manifest, check, .. } = models::load(folder)?;
+        let small = Watched::open(&folder.join(SMALL_FILE), check.clone())?;
+        let trees = Watched::open(&folder.join(TREES_FILE), check)?;
+        let known =
+            |(name, peaks): (String, apex_train::peaks::Peaks)| Some((name, peaks.device()?));
+        self.devices = manifest.devices.into_iter().filter_map(known).collect();
+        (self.small, self.trees) = (Some(small), Some(trees));
+        self.folder = Some(folder.to_owned());
+        Ok(())
+    }
+
+    /// Where they lie.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// What a learner asks.
+    pub(crate) fn at_hand(&self) -> AtHand {
+        AtHand {
+            small: self.small.as_ref().map(Watched::reader),
+            trees: self.trees.as_ref().map(Watched::reader),
+            devices: self.devices.clone(),
+        }
+    }
+
+    /// Looks for new files now and then; says what became of them.
+    pub(crate) fn look(&mut self) -> Vec<String> {
+        if self.looked.elapsed() < INTERVAL {
+            return Vec::new();
+        }
+        self.looked = Instant::now();
+        let small = self.small.as_mut().map(|small| (SMALL_FILE, small.look()));
+        let trees = self.trees.as_mut().map(|trees| (TREES_FILE, trees.look()));
+        [small, trees].into_iter().flatten().filter_map(told).collect()
+    }
+}
+
+fn told((name, looked): (&str, Looked)) -> Option<String> {
+    match looked {
+        Looked::Same => None,
+        Looked::Replaced => Some(format!("a new {name} is used from here on")),
+        Looked::Refused(error) => Some(format!("the model in use stays: {error}")),
+    }
+}

@@ -1,0 +1,265 @@
+//! Predicts every timed launch before its time is known, then learns the time.
+//!
+//! The collector hands over GPU times as they come, and each is first asked of what was measured before and
+//! of the models at hand. So the errors kept here are those of real predictions: nothing that is asked about
+//! was learned. Models are read through [`Reader`]s, so whoever owns them may replace them while a program runs.
+//! Times of launches that found their stream idle hold the wait for the launch too; they are predicted from
+//! their own kind, or one would spoil the other.
+
+use crate::known::Known;
+use crate::row::Row;
+use crate::summarise::chip;
+use crate::summary::{PredictedBy, PredictionSummary};
+use apex_core::event::{LaunchShape, TimeBasis, What};
+use apex_core::facts;
+use apex_policy::Carveout;
+use apex_policy::predict::answer::{Knowledge, Models, Prediction};
+use apex_policy::predict::features::{FNV_START, fnv};
+use apex_policy::predict::network::SmallNetwork;
+use apex_policy::predict::question::{Arguments, Device, Kernel, Question, Work};
+use apex_policy::predict::swap::Reader;
+use apex_policy::predict::trees::Trees;
+use std::collections::{BTreeMap, HashSet};
+
+/// Configurations and kernels that are remembered.
+const CONFIGURATIONS: usize = 1 << 14;
+const KERNELS: usize = 1 << 10;
+/// Errors that are kept for the medians; later ones replace none.
+const MOST_ERRORS: usize = 1 << 16;
+/// Bytes that a thread of a kernel whose code was not read is taken to move: what counts is that twice the threads
+/// are twice the work.
+const BYTES_PER_THREAD: f64 = 12.0;
+/// What memory gives where the driver does not say.
+const BYTES_PER_SECOND: f32 = 1e12;
+
+/// The models at hand, each replaceable while it is used.
+#[derive(Debug, Default)]
+pub struct AtHand {
+    /// For kernels never seen.
+    pub small: Option<Reader<SmallNetwork>>,
+    /// For all kernels.
+    pub trees: Option<Reader<Trees>>,
+    /// The bound of each device that the models know, by its name.
+    pub devices: BTreeMap<String, Device>,
+}
+
+/// One timed launch with what was said of it before.
+#[derive(Clone, Debug)]
+pub struct Foreseen {
+    /// The kernel's name as the driver has it.
+    pub kernel: String,
+    /// The device's name.
+    pub device: String,
+    /// Grid, block and dynamic shared memory.
+    pub shape: LaunchShape,
+    /// What was said.
+    pub prediction: Prediction,
+    /// The time in nanoseconds.
+    pub measured_ns: u64,
+    /// How it was taken.
+    pub basis: TimeBasis,
+}
+
+/// Learns the times of one session.
+#[derive(Debug)]
+pub struct Learner {
+    knowledge: Knowledge,
+    models: AtHand,
+    configurations: HashSet<u64>,
+    timed: u64,
+    inside: u64,
+    errors: BTreeMap<&'static str, Vec<f32>>,
+}
+
+impl Default for Learner {
+    fn default() -> Learner {
+        Learner::new(AtHand::default())
+    }
+}
+
+impl Learner {
+    /// With models, or with none: then from measured times alone.
+    #[must_use]
+    pub fn new(models: AtHand) -> Learner {
+        Learner {
+            knowledge: Knowledge::remembering(CONFIGURATIONS, KERNELS),
+            models,
+            configurations: HashSet::new(),
+            timed: 0,
+            inside: 0,
+            errors: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in one event; says what was foretold if it is the time of a kernel that is known.
+    pub fn take(&mut self, known: &Known, row: &Row) -> Option<Foreseen> {
+        let What::GpuTime { kernel, shape, nanos, basis } = row.what else { return None };
+        let facts = known.kernel(row.process, kernel.0)?;
+        let told = known.device(row.process, row.device)?;
+        if nanos == 0 || shape.block == [0; 3] {
+            return None;
+        }
+        let device = self.models.devices.get(&told.name).copied().or_else(|| guessed(told))?;
+        let kernel = asked_kernel(facts, basis);
+        let arguments = Arguments::default();
+        let plain =
+            apex_policy::LaunchShape { grid: shape.grid, block: shape.block.map(u32::from) };
+        let threads = plain.blocks() as f64 * f64::from(plain.threads_per_block());
+        let question = Question {
+            device: &device,
+            kernel: &kernel,
+            shape: plain,
+            dynamic_shared: shape.dynamic_shared,
+            arguments: &arguments,
+            work: Some(Work { bytes: threads * BYTES_PER_THREAD, ..Work::default() }),
+        };
+        let AtHand { small, trees, .. } = &mut self.models;
+        let models = Models {
+            small: small.as_mut().map(|reader| reader.get()),
+            trees: trees.as_mut().map(|reader| reader.get()),
+        };
+        let prediction = self.knowledge.predict(&question, models);
+        self.knowledge.learn(&question, nanos as f32);
+        self.judge(&prediction, nanos as f32);
+        self.configurations.insert(apex_policy::predict::repeats::key(&question));
+        let (kernel, device) = (facts.name.clone(), told.name.clone());
+        Some(Foreseen { kernel, device, shape, prediction, measured_ns: nanos, basis })
+    }
+
+    fn judge(&mut self, prediction: &Prediction, measured: f32) {
+        let time = &prediction.time;
+        self.timed += 1;
+        self.inside += u64::from((time.low..=time.high).contains(&measured));
+        let errors = self.errors.entry(time.source.word()).or_default();
+        if errors.len() < MOST_ERRORS {
+            errors.push((time.nanos / measured - 1.0).abs());
+        }
+    }
+
+    /// How near the predictions of this session came; nothing if no launch was timed.
+    #[must_use]
+    pub fn summary(&self) -> Option<PredictionSummary> {
+        if self.timed == 0 {
+            return None;
+        }
+        let all: Vec<f32> = self.errors.values().flatten().copied().collect();
+        let near = all.iter().filter(|error| **error <= 0.1).count();
+        let by = |(source, errors): (&&'static str, &Vec<f32>)| PredictedBy {
+            source: (*source).into(),
+            timed: errors.len() as u64,
+            median_error: median(errors.clone()),
+        };
+        Some(PredictionSummary {
+            timed: self.timed,
+            configurations: self.configurations.len() as u64,
+            median_error: median(all.clone()),
+            within_10_percent: near as f64 / all.len().max(1) as f64,
+            in_interval: self.inside as f64 / self.timed as f64,
+            with_models: self.models.trees.is_some() || self.models.small.is_some(),
+            by: self.errors.iter().map(by).collect(),
+        })
+    }
+}
+
+fn median(mut errors: Vec<f32>) -> f64 {
+    errors.sort_by(f32::total_cmp);
+    errors.get(errors.len() / 2).copied().map_or(0.0, f64::from)
+}
+
+fn asked_kernel(facts: &facts::Kernel, basis: TimeBasis) -> Kernel {
+    let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    let idle = u64::from(basis == TimeBasis::EventPairIdle);
+    Kernel {
+        identity: fnv(FNV_START ^ facts.image_hash ^ idle, facts.name.as_bytes()),
+        registers: small(facts.registers),
+        static_shared: small(facts.static_shared),
+        max_dynamic_shared: small(facts.max_dynamic_shared),
+        local_bytes: small(facts.local),
+        carveout: Carveout::from_attribute(i32::try_from(facts.carveout).unwrap_or(-1)),
+        ..Kernel::default()
+    }
+}
+
+/// A device that no model knows, by what it says of itself.
+fn guessed(told: &facts::Device) -> Option<Device> {
+    let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    let (sms, clock) = (small(told.sms), small(told.clock_khz));
+    Some(Device::from_attributes(chip(told)?, sms, clock, BYTES_PER_SECOND, told.l2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::known::KnownProcess;
+    use apex_core::event::{CallId, KernelId};
+    use apex_policy::predict::answer::Source;
+
+    fn is_repeat(prediction: &Prediction) -> bool {
+        prediction.time.source == Source::Repeat
+    }
+
+    fn known() -> Known {
+        let mut process = KnownProcess::default();
+        let kernel = facts::Kernel { id: 1, name: "k".into(), registers: 32, ..Default::default() };
+        let device =
+            facts::Device { major: 9, sms: 132, clock_khz: 1_980_000, ..Default::default() };
+        process.kernels.insert(1, kernel);
+        process.devices.insert(0, device);
+        Known { processes: vec![process] }
+    }
+
+    fn row(blocks: u32, nanos: u64, basis: TimeBasis) -> Row {
+        let shape =
+            LaunchShape { grid: [blocks, 1, 1], block: [256, 1, 1], ..LaunchShape::default() };
+        Row {
+            time_ns: 0,
+            host_ns: 0,
+            process: 0,
+            pid: 1,
+            tid: 1,
+            call: CallId(0),
+            result: 0,
+            device: Some(0),
+            context: 1,
+            stream: 0,
+            what: What::GpuTime { kernel: KernelId(1), shape, nanos, basis },
+            pageable: None,
+        }
+    }
+
+    #[test]
+    fn a_time_is_foretold_before_it_is_learned() {
+        let (mut learner, known) = (Learner::default(), known());
+        let first = learner.take(&known, &row(10, 7_000, TimeBasis::EventPair)).unwrap();
+        assert!(!is_repeat(&first.prediction));
+        let again = learner.take(&known, &row(10, 7_000, TimeBasis::EventPair)).unwrap();
+        assert!(is_repeat(&again.prediction) && again.prediction.time.nanos == 7_000.0);
+        let idle = learner.take(&known, &row(10, 11_000, TimeBasis::EventPairIdle)).unwrap();
+        assert!(!is_repeat(&idle.prediction), "another kind of time is another thing");
+        let summary = learner.summary().unwrap();
+        assert_eq!((summary.timed, summary.configurations), (3, 2));
+        assert_eq!(summary.by.iter().find(|by| by.source == "repeat").unwrap().median_error, 0.0);
+    }
+
+    #[test]
+    fn other_events_and_unknown_kernels_are_passed_over() {
+        let (mut learner, known) = (Learner::default(), known());
+        let mut other = row(1, 5, TimeBasis::Cupti);
+        other.process = 9;
+        assert!(learner.take(&known, &other).is_none());
+        assert!(learner.take(&known, &row(1, 0, TimeBasis::Cupti)).is_none());
+        other.what = What::Other;
+        assert!(learner.take(&known, &other).is_none() && learner.summary().is_none());
+    }
+
+    #[test]
+    fn more_of_the_same_work_takes_longer() {
+        let (mut learner, known) = (Learner::default(), known());
+        for blocks in [1_000, 2_000, 4_000, 8_000] {
+            let nanos = 2_000 + u64::from(blocks) * 3;
+            learner.take(&known, &row(blocks, nanos, TimeBasis::Cupti));
+        }
+        let said = learner.take(&known, &row(16_000, 50_000, TimeBasis::Cupti)).unwrap();
+        assert!((said.prediction.time.nanos / 50_000.0 - 1.0).abs() < 0.15, "{said:?}");
+    }
+}

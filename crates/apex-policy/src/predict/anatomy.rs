@@ -1,0 +1,256 @@
+//! Takes a launch apart: what each part of it costs, added up to the time to expect of a kernel never seen.
+//!
+//! A bound tells the least a launch can take; most launches take far longer, for reasons that its shape shows:
+//! blocks must be started, each wave waits for its longest thread, the busiest multiprocessor issues for all its
+//! warps, full or not, and bytes come from the cache or from beyond it. Every such part is a count that follows
+//! from shape, work and instruction mix, times a cost in nanoseconds that the device's own rows tell (`apex train
+//! fit`). Costs are never negative, so more work never makes a launch shorter. Models correct this sum; they see
+//! its groups too, because what a launch spends its time on says how it will change.
+
+use super::exact::Exact;
+use super::question::{Mix, Pipe, Question, Work};
+
+/// What the list below reads.
+struct View<'a> {
+    blocks: f32,
+    /// Blocks on the busiest multiprocessor, and their warps.
+    blocks_on_one: f32,
+    warps_on_one: f32,
+    /// Waves, and waves begun; at least one.
+    waves: f32,
+    whole_waves: f32,
+    threads: f32,
+    /// Operations of one thread if they run on these units, else none.
+    single: f32,
+    double: f32,
+    tensor: f32,
+    /// Bytes of one thread, and the same for a kernel with loops.
+    bytes_each: f32,
+    looped_each: f32,
+    bytes: f32,
+    bytes_beyond: f32,
+    mix: &'a Mix,
+}
+
+macro_rules! parts {
+    (|$view:ident| $($group:ident { $($name:ident = $value:expr, $cost:expr;)+ })+) => {
+        /// Names of the parts, in their order.
+        pub const NAMES: &[&str] = &[$($(stringify!($name)),+),+];
+        /// How many parts there are.
+        pub const PARTS: usize = NAMES.len();
+        /// What each part costs on a large GPU of 2022 to 2024, in nanoseconds: where a device has no rows.
+        pub const USUAL: Costs = [$($($cost),+),+];
+        const GROUP_OF: [usize; PARTS] = [$($(Group::$group as usize + 0 * stringify!($name).len()),+),+];
+
+        #[inline]
+        fn fill($view: &View<'_>) -> [f32; PARTS] {
+            [$($($value),+),+]
+        }
+    };
+}
+
+/// What parts have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// What every launch costs.
+    Launch,
+    /// Starting blocks.
+    Blocks,
+    /// The longest thread of each wave, whatever it computes.
+    Chain,
+    /// Its arithmetic.
+    ChainFlops,
+    /// Its memory.
+    ChainBytes,
+    /// What the busiest multiprocessor issues, whatever that computes.
+    Issue,
+    /// Its arithmetic.
+    IssueFlops,
+    /// Its memory.
+    IssueBytes,
+    /// Bytes from the cache that all share.
+    Bytes,
+    /// Bytes from beyond it.
+    Beyond,
+    /// What threads of the whole device do one after the other.
+    Serial,
+}
+
+/// How many groups there are.
+pub const GROUPS: usize = Group::Serial as usize + 1;
+
+/// Nanoseconds of one of each part.
+pub type Costs = [f32; PARTS];
+
+parts! { |view|
+    Launch {
+        launch = 1.0, 1_950.0;
+    }
+    Blocks {
+        blocks = view.blocks, 0.44;
+        blocks_on_one = view.blocks_on_one, 0.0;
+    }
+    Chain {
+        waves = view.waves, 40.0;
+        whole_waves = view.whole_waves, 47.0;
+        chain_instructions = view.waves * view.mix.total as f32, 0.94;
+        chain_loads = view.waves * view.mix.load_global as f32, 4.8;
+        chain_special = view.waves * view.mix.special as f32, 15.0;
+        chain_barriers = view.waves * view.mix.barrier as f32, 112.0;
+    }
+    ChainFlops {
+        chain_single = view.waves * view.single, 0.35;
+        chain_double = view.waves * view.double, 0.45;
+        chain_tensor = view.waves * view.tensor, 0.04;
+    }
+    ChainBytes {
+        chain_bytes = view.waves * view.bytes_each, 0.0;
+        chain_looped_bytes = view.waves * view.looped_each, 23.0;
+    }
+    Issue {
+        warps = view.warps_on_one, 0.0;
+        issue_instructions = view.warps_on_one * view.mix.total as f32, 0.024;
+        issue_accesses = view.warps_on_one * (view.mix.load_global + view.mix.store_global) as f32, 0.0;
+        issue_special = view.warps_on_one * view.mix.special as f32, 1.2;
+        issue_atomics = view.warps_on_one * view.mix.atomic as f32, 1.3;
+    }
+    IssueFlops {
+        issue_single = view.warps_on_one * view.single, 0.1;
+        issue_double = view.warps_on_one * view.double, 0.1;
+        issue_tensor = view.warps_on_one * view.tensor, 0.0042;
+    }
+    IssueBytes {
+        issue_bytes = view.warps_on_one * view.bytes_each, 0.035;
+        issue_looped_bytes = view.warps_on_one * view.looped_each, 0.14;
+    }
+    Bytes {
+        bytes = view.bytes, 1.1e-4;
+    }
+    Beyond {
+        bytes_beyond_cache = view.bytes_beyond, 1.3e-4;
+    }
+    Serial {
+        threads = view.threads, 0.0;
+        atomics = view.threads * view.mix.atomic as f32, 1.4e-3;
+    }
+}
+
+/// The share of the second-level cache that holds what the launch before left.
+const KEPT: f32 = 0.6;
+
+/// The counts of every part of a launch.
+#[inline]
+#[must_use]
+pub fn parts(question: &Question<'_>, exact: &Exact, work: &Work) -> [f32; PARTS] {
+    let device = question.device;
+    let threads_per_block = exact.threads_per_block as f32;
+    let blocks = exact.blocks as f32;
+    let threads = (blocks * threads_per_block).max(1.0);
+    let blocks_on_one = (blocks / device.multiprocessors.max(1) as f32).ceil();
+    let warps = exact.threads_per_block.div_ceil(device.chip.warp_threads) as f32;
+    let (flops, bytes) = (work.flops as f32, work.bytes as f32);
+    let only = |pipe: Pipe| if work.pipe == pipe { flops / threads } else { 0.0 };
+    let touched: f32 = question.arguments.allocations.iter().map(|bytes| *bytes as f32).sum();
+    let touched = if touched > 0.0 { touched } else { bytes };
+    let beyond = (touched - KEPT * device.l2_bytes as f32).max(0.0) / touched.max(1.0);
+    let bytes_each = bytes / threads;
+    fill(&View {
+        blocks,
+        blocks_on_one,
+        warps_on_one: blocks_on_one * warps,
+        waves: exact.waves.max(1.0),
+        whole_waves: exact.waves.ceil().max(1.0),
+        threads,
+        single: only(Pipe::Single),
+        double: only(Pipe::Double),
+        tensor: only(Pipe::Tensor),
+        bytes_each,
+        looped_each: if question.kernel.mix.loops > 0 { bytes_each } else { 0.0 },
+        bytes,
+        bytes_beyond: bytes * beyond,
+        mix: &question.kernel.mix,
+    })
+}
+
+/// A launch's time by its parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Anatomy {
+    /// Nanoseconds of each [`Group`].
+    pub groups: [f32; GROUPS],
+    /// Their sum.
+    pub nanos: f32,
+}
+
+impl Anatomy {
+    /// A group as a share of the whole.
+    #[inline]
+    #[must_use]
+    pub fn share(&self, group: Group) -> f32 {
+        self.groups[group as usize] / self.nanos
+    }
+
+    /// The share of what the threads themselves do, in a chain or side by side.
+    #[inline]
+    #[must_use]
+    pub fn own_share(&self) -> f32 {
+        let own = &self.groups[Group::Chain as usize..=Group::IssueBytes as usize];
+        own.iter().sum::<f32>() / self.nanos
+    }
+}
+
+/// Adds up what a launch costs.
+#[inline]
+#[must_use]
+pub fn anatomy(question: &Question<'_>, exact: &Exact, work: &Work) -> Anatomy {
+    let parts = parts(question, exact, work);
+    let mut groups = [0.0; GROUPS];
+    for ((count, cost), group) in parts.iter().zip(&question.device.costs).zip(GROUP_OF) {
+        groups[group] += count * cost;
+    }
+    Anatomy { groups, nanos: groups.iter().sum::<f32>().max(1.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predict::exact::exact;
+    use crate::predict::question::{Arguments, Device, Kernel};
+    use crate::{Chip, LaunchShape};
+
+    fn nanos(blocks: u32, threads: u32, bytes: f64) -> Anatomy {
+        let chip = Chip::for_capability(9, 0).unwrap();
+        let device = Device::from_attributes(chip, 132, 1_980_000, 4.8e12, 60 << 20);
+        let mix = Mix { total: 20, load_global: 2, store_global: 1, ..Mix::default() };
+        let kernel = Kernel { registers: 32, mix, ..Kernel::default() };
+        let arguments = Arguments::default();
+        let question = Question {
+            device: &device,
+            kernel: &kernel,
+            shape: LaunchShape { grid: [blocks, 1, 1], block: [threads, 1, 1] },
+            dynamic_shared: 0,
+            arguments: &arguments,
+            work: Some(Work { bytes, ..Work::default() }),
+        };
+        anatomy(&question, &exact(&question), &question.work.unwrap())
+    }
+
+    #[test]
+    fn more_work_and_worse_shapes_cost_more() {
+        let good = nanos(4096, 256, 12e6);
+        assert!(nanos(4096, 256, 120e6).nanos > 3.0 * good.nanos);
+        // The same threads in blocks of one: each takes a whole warp.
+        let narrow = nanos(4096 * 256, 1, 12e6);
+        assert!(narrow.nanos > 20.0 * good.nanos, "{} {}", narrow.nanos, good.nanos);
+        let by_group: f32 = narrow.groups.iter().sum();
+        assert_eq!(by_group, narrow.nanos);
+        assert!(narrow.groups[Group::Blocks as usize] > good.groups[Group::Blocks as usize]);
+    }
+
+    #[test]
+    fn an_empty_launch_costs_the_launch() {
+        let least = nanos(1, 32, 0.0);
+        assert!((1_500.0..2_500.0).contains(&least.nanos), "{least:?}");
+        assert_eq!(NAMES.len(), PARTS);
+        assert!(USUAL.iter().all(|cost| *cost >= 0.0));
+    }
+}

@@ -1,0 +1,196 @@
+//! Code being loaded that the driver may have to compile: with other limits, where a tuning says so.
+//!
+//! The program's own options stay as they are and come first; where it sets a limit itself, nothing is added. What
+//! the driver writes back into its list of values is copied to where the program reads it. If the driver refuses
+//! the load with our options, the program's own load is made.
+
+use super::code;
+use crate::exports::driver;
+use crate::process::guard;
+use crate::{outputs, record, tuned};
+use apex_core::time;
+use apex_cuda::Function;
+use apex_cuda::image::identify_at;
+use apex_cuda::types::*;
+
+const MAX_REGISTERS: CUjit_option = 0;
+const OPTIMIZATION_LEVEL: CUjit_option = 7;
+
+/// The program's options with ours behind them.
+struct Options {
+    words: Vec<CUjit_option>,
+    values: Vec<*mut c_void>,
+    own: usize,
+}
+
+impl Options {
+    /// Nothing where the image is not tuned, or limited by the program itself.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are those that the driver is given.
+    unsafe fn with_ours(
+        image: *const c_void,
+        count: u32,
+        words: *const CUjit_option,
+        values: *const *mut c_void,
+    ) -> Option<Options> {
+        let tuning = tuned::tuning().filter(|tuning| !tuning.images.is_empty())?;
+        // SAFETY: the driver is about to read the same image.
+        let hash = unsafe { identify_at(image) }?.hash;
+        let tuned = tuning.images.iter().find(|tuned| tuned.hash == hash)?;
+        let own = count as usize;
+        let list = |null: bool| own == 0 || null;
+        if (list(words.is_null()) || list(values.is_null())) && own > 0 {
+            return None;
+        }
+        let mut options = Options { words: Vec::new(), values: Vec::new(), own };
+        if own > 0 {
+            // SAFETY: the program gives the driver so many of each.
+            unsafe {
+                options.words.extend_from_slice(core::slice::from_raw_parts(words, own));
+                options.values.extend_from_slice(core::slice::from_raw_parts(values, own));
+            }
+        }
+        for (word, value) in
+            [(MAX_REGISTERS, &tuned.max_registers), (OPTIMIZATION_LEVEL, &tuned.optimisation)]
+        {
+            if let Some(&value) = value.first()
+                && !options.words.contains(&word)
+            {
+                options.words.push(word);
+                options.values.push(core::ptr::without_provenance_mut(value as usize));
+            }
+        }
+        (options.words.len() > own && tuned::is_device(&tuning.device)).then_some(options)
+    }
+
+    /// Gives the program what the driver wrote among its values.
+    ///
+    /// # Safety
+    ///
+    /// `values` is the program's own list.
+    unsafe fn give_back(&self, values: *mut *mut c_void) {
+        for nth in 0..self.own {
+            // SAFETY: the list is as long as the program said.
+            unsafe { values.add(nth).write(self.values[nth]) };
+        }
+    }
+}
+
+/// Loads with our options if there are any, and with the program's own if that fails.
+unsafe fn load(
+    image: *const c_void,
+    (count, words, values): (u32, *mut CUjit_option, *mut *mut c_void),
+    ours: impl FnOnce(u32, *mut CUjit_option, *mut *mut c_void) -> CUresult,
+    own: impl FnOnce() -> CUresult,
+) -> CUresult {
+    if tuned::any() {
+        // SAFETY: the program's own arguments.
+        let options =
+            guard(|| unsafe { Options::with_ours(image, count, words, values) }).flatten();
+        if let Some(mut options) = options {
+            let all = u32::try_from(options.words.len()).unwrap_or(count);
+            let result = ours(all, options.words.as_mut_ptr(), options.values.as_mut_ptr());
+            if result == CUDA_SUCCESS {
+                // SAFETY: the program's own list, which the driver may write.
+                unsafe { options.give_back(values) };
+                outputs::count(|outputs| outputs.compiled += 1);
+                return result;
+            }
+            tuned::was_refused("a limit of registers", result);
+        }
+    }
+    own()
+}
+
+const NO_OPTIONS: (u32, *mut CUjit_option, *mut *mut c_void) =
+    (0, core::ptr::null_mut(), core::ptr::null_mut());
+
+pub(crate) unsafe fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
+    let started = time::ticks();
+    // SAFETY: the program's own arguments, passed on once more if the first time was refused.
+    let result = unsafe {
+        load(
+            image,
+            NO_OPTIONS,
+            |count, words, values| {
+                (driver().cuModuleLoadDataEx)(module, image, count, words, values)
+            },
+            || (driver().cuModuleLoadData)(module, image),
+        )
+    };
+    record::call(Function::cuModuleLoadData, false, started, result, || {
+        // SAFETY: the same arguments; what they point to is valid if the driver took it.
+        unsafe { code::cuModuleLoadData(result, module, image) }
+    });
+    result
+}
+
+pub(crate) unsafe fn cuModuleLoadDataEx(
+    module: *mut CUmodule,
+    image: *const c_void,
+    count: u32,
+    words: *mut CUjit_option,
+    values: *mut *mut c_void,
+) -> CUresult {
+    let started = time::ticks();
+    // SAFETY: as above.
+    let result = unsafe {
+        load(
+            image,
+            (count, words, values),
+            |count, words, values| {
+                (driver().cuModuleLoadDataEx)(module, image, count, words, values)
+            },
+            || (driver().cuModuleLoadDataEx)(module, image, count, words, values),
+        )
+    };
+    record::call(Function::cuModuleLoadDataEx, false, started, result, || {
+        // SAFETY: as above.
+        unsafe { code::cuModuleLoadData(result, module, image) }
+    });
+    result
+}
+
+pub(crate) unsafe fn cuLibraryLoadData(
+    library: *mut CUlibrary,
+    image: *const c_void,
+    words: *mut CUjit_option,
+    values: *mut *mut c_void,
+    count: u32,
+    library_words: *mut CUlibraryOption,
+    library_values: *mut *mut c_void,
+    library_count: u32,
+) -> CUresult {
+    let started = time::ticks();
+    let forward = |words: *mut CUjit_option, values: *mut *mut c_void, count: u32| {
+        // SAFETY: the program's own arguments, and a list of options that is whole.
+        unsafe {
+            (driver().cuLibraryLoadData)(
+                library,
+                image,
+                words,
+                values,
+                count,
+                library_words,
+                library_values,
+                library_count,
+            )
+        }
+    };
+    // SAFETY: as above.
+    let result = unsafe {
+        load(
+            image,
+            (count, words, values),
+            |count, words, values| forward(words, values, count),
+            || forward(words, values, count),
+        )
+    };
+    record::call(Function::cuLibraryLoadData, false, started, result, || {
+        // SAFETY: as above.
+        unsafe { code::cuLibraryLoadData(result, library, image) }
+    });
+    result
+}

@@ -1,0 +1,239 @@
+//! What a launch will take, for whoever must decide before it runs.
+//!
+//! Asked by kernel and shape, answered from a table that is read without a lock: one word holds part of the key and
+//! the time, so a reader sees both or neither. What is not in it is worked out once, from times measured in this
+//! process, the kernel's own line, or the small network where its file is at hand, and every measured time puts a
+//! better number in. Only while it is wanted (`APEX_PREDICT`): else nothing here is touched by a launch.
+
+use crate::exports::driver;
+use crate::lock::{Lock, locked};
+use crate::process::{guard, knobs, tell};
+use apex_core::KernelId;
+use apex_core::event::LaunchShape;
+use apex_core::facts::{self, Fact, Foresight};
+use apex_cuda::types::CUdevice;
+use apex_policy::predict::answer::{Knowledge, Models};
+use apex_policy::predict::network::SmallNetwork;
+use apex_policy::predict::question::{Arguments, Device, Kernel, Question, Work};
+use apex_policy::predict::repeats::key_of;
+use apex_policy::{Carveout, Chip};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+static WANTED: AtomicU8 = AtomicU8::new(UNASKED);
+static TABLE: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
+static LEARNED: Lock<Option<Learned>> = Lock::new(None);
+
+const UNASKED: u8 = 0;
+const NO: u8 = 1;
+const YES: u8 = 2;
+const SLOTS: usize = 1 << 12;
+const CONFIGURATIONS: usize = 1 << 12;
+const KERNELS: usize = 1 << 9;
+/// Bytes that a thread is taken to move where the code was not read: twice the threads are twice the work.
+const BYTES_PER_THREAD: f64 = 12.0;
+const SMALL_FILE: &str = "small-network.safetensors";
+
+/// What this process has learned.
+struct Learned {
+    knowledge: Knowledge,
+    kernels: HashMap<u32, Kernel>,
+    device: Device,
+    small: Option<SmallNetwork>,
+    foresight: Foresight,
+}
+
+/// Whether anybody asks.
+#[inline(always)]
+pub(crate) fn wanted() -> bool {
+    match WANTED.load(Ordering::Relaxed) {
+        UNASKED => ask(),
+        answer => answer == YES,
+    }
+}
+
+#[cold]
+fn ask() -> bool {
+    let answer = knobs().predict && knobs().enabled;
+    WANTED.store(if answer { YES } else { NO }, Ordering::Relaxed);
+    answer
+}
+
+/// The time that a launch will take in nanoseconds; nothing where predictions are off or the kernel is not known.
+#[inline(always)]
+pub(crate) fn predicted_ns(kernel: KernelId, shape: &LaunchShape) -> Option<u64> {
+    if !wanted() {
+        return None;
+    }
+    let key = key(kernel, shape);
+    match cached(key) {
+        Some(nanos) => Some(nanos as u64),
+        None => guard(|| work_out(kernel, shape, key)).flatten(),
+    }
+}
+
+/// A kernel was looked up.
+#[cold]
+pub(crate) fn kernel_known(number: u32, told: &facts::Kernel) {
+    let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    let kernel = Kernel {
+        identity: u64::from(number),
+        registers: small(told.registers),
+        static_shared: small(told.static_shared),
+        max_dynamic_shared: small(told.max_dynamic_shared),
+        local_bytes: small(told.local),
+        carveout: Carveout::from_attribute(i32::try_from(told.carveout).unwrap_or(-1)),
+        ..Kernel::default()
+    };
+    with_learned(|learned| {
+        learned.kernels.insert(number, kernel);
+    });
+}
+
+/// A launch was timed: the table gets the better number.
+#[cold]
+pub(crate) fn measured(kernel: KernelId, shape: &LaunchShape, nanos: u64) {
+    if nanos == 0 {
+        return;
+    }
+    let key = key(kernel, shape);
+    let foretold = predicted_ns(kernel, shape);
+    let told = with_learned(|learned| {
+        let kernel = *learned.kernels.get(&kernel.0)?;
+        let device = learned.device;
+        ask_about(&device, &kernel, shape, |question| {
+            learned.knowledge.learn(question, nanos as f32);
+            let models = Models { small: learned.small.as_ref(), trees: None };
+            put(key, learned.knowledge.predict(question, models).time.nanos);
+        });
+        let foresight = &mut learned.foresight;
+        foresight.timed += 1;
+        let near = foretold.is_some_and(|foretold| foretold.abs_diff(nanos) * 10 <= nanos);
+        foresight.near += u64::from(near);
+        foresight.timed.is_power_of_two().then(|| foresight.clone())
+    });
+    if let Some(foresight) = told.flatten() {
+        tell(&Fact::Foresight(foresight));
+    }
+}
+
+/// In a forked child: its kernels have other numbers.
+pub(crate) fn forget() {
+    TABLE.iter().for_each(|slot| slot.store(0, Ordering::Relaxed));
+    if let Some(mut learned) = locked(&LEARNED) {
+        *learned = None;
+    }
+}
+
+fn work_out(kernel: KernelId, shape: &LaunchShape, key: u64) -> Option<u64> {
+    let nanos = with_learned(|learned| {
+        let known = learned.kernels.get(&kernel.0)?;
+        let models = Models { small: learned.small.as_ref(), trees: None };
+        let mut nanos = 0.0;
+        ask_about(&learned.device, known, shape, |question| {
+            nanos = learned.knowledge.predict(question, models).time.nanos;
+        });
+        Some(nanos)
+    });
+    let nanos = nanos.flatten().filter(|nanos| nanos.is_finite() && *nanos > 0.0)?;
+    put(key, nanos);
+    Some(nanos as u64)
+}
+
+fn ask_about(
+    device: &Device,
+    kernel: &Kernel,
+    shape: &LaunchShape,
+    ask: impl FnOnce(&Question<'_>),
+) {
+    let plain = apex_policy::LaunchShape { grid: shape.grid, block: shape.block.map(u32::from) };
+    let threads = plain.blocks() as f64 * f64::from(plain.threads_per_block());
+    ask(&Question {
+        device,
+        kernel,
+        shape: plain,
+        dynamic_shared: shape.dynamic_shared,
+        arguments: &Arguments::default(),
+        work: Some(Work { bytes: threads * BYTES_PER_THREAD, ..Work::default() }),
+    });
+}
+
+#[inline(always)]
+fn key(kernel: KernelId, shape: &LaunchShape) -> u64 {
+    let plain = apex_policy::LaunchShape { grid: shape.grid, block: shape.block.map(u32::from) };
+    key_of(u64::from(kernel.0), &plain, shape.dynamic_shared, &Arguments::default())
+}
+
+#[inline(always)]
+fn cached(key: u64) -> Option<f32> {
+    let entry = TABLE[key as usize & (SLOTS - 1)].load(Ordering::Relaxed);
+    (entry >> 32 == key >> 32 && entry != 0).then(|| f32::from_bits(entry as u32))
+}
+
+fn put(key: u64, nanos: f32) {
+    let entry = key >> 32 << 32 | u64::from(nanos.to_bits());
+    TABLE[key as usize & (SLOTS - 1)].store(entry, Ordering::Relaxed);
+}
+
+fn with_learned<T>(part: impl FnOnce(&mut Learned) -> T) -> Option<T> {
+    // The driver is asked before the lock is taken: it may call back.
+    let fresh = match locked(&LEARNED)?.is_some() {
+        true => None,
+        false => Some(begin()?),
+    };
+    let mut learned = locked(&LEARNED)?;
+    if learned.is_none() {
+        *learned = fresh;
+    }
+    learned.as_mut().map(part)
+}
+
+fn begin() -> Option<Learned> {
+    let small = knobs()
+        .models
+        .as_ref()
+        .and_then(|folder| SmallNetwork::read(&std::fs::read(folder.join(SMALL_FILE)).ok()?).ok());
+    Some(Learned {
+        knowledge: Knowledge::new(CONFIGURATIONS, KERNELS),
+        kernels: HashMap::new(),
+        device: device()?,
+        small,
+        foresight: Foresight::default(),
+    })
+}
+
+/// The current device, by what the driver says of it.
+fn device() -> Option<Device> {
+    let mut device: CUdevice = 0;
+    // SAFETY: a valid place for the answer.
+    unsafe { (driver().cuCtxGetDevice)(&raw mut device) };
+    let attribute = |number: u32| {
+        let mut value = 0;
+        // SAFETY: a valid place; an attribute the driver does not know leaves it.
+        unsafe { (driver().cuDeviceGetAttribute)(&raw mut value, number, device) };
+        u32::try_from(value).unwrap_or(0)
+    };
+    let chip = Chip::for_capability(attribute(75), attribute(76))?;
+    // Kilohertz of the memory times the bits of its bus, twice a clock.
+    let bytes_per_second = attribute(36) as f32 * 1e3 * 2.0 * attribute(37) as f32 / 8.0;
+    let (sms, clock_khz, l2) = (attribute(16), attribute(13), u64::from(attribute(38)));
+    Some(Device::from_attributes(chip, sms, clock_khz, bytes_per_second.max(1e11), l2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_holds_key_and_time() {
+        let shape = |x| LaunchShape { grid: [x, 1, 1], block: [32, 1, 1], ..Default::default() };
+        let (one, other) = (key(KernelId(1), &shape(1)), key(KernelId(1), &shape(2)));
+        assert_eq!(cached(one), None);
+        put(one, 7_000.0);
+        put(other, 9_000.0);
+        assert_eq!(cached(other), Some(9_000.0));
+        assert_ne!(key(KernelId(2), &shape(1)), one);
+        forget();
+        assert_eq!(cached(other), None);
+    }
+}
