@@ -29,6 +29,8 @@ pub(crate) enum Verb {
     Export(Export),
     /// Compare two sessions.
     Diff(Diff),
+    /// Compare a session with a baseline: exit code 0 fine, 1 slower, 3 not decided.
+    Check(Check),
     /// List the kept sessions.
     Sessions(List),
     /// Watch running sessions.
@@ -88,6 +90,9 @@ pub(crate) struct Run {
     /// Run kernels as a file of apex tune says, where they are the same and the device is.
     #[arg(long, value_name = "FILE")]
     pub(crate) tuning: Option<PathBuf>,
+    /// What to do beside running the program: observe it, or look closer and end with advice.
+    #[arg(long, value_enum, default_value = "observe")]
+    pub(crate) mode: ModeWord,
     /// Print the report as a JSON document (to standard error: standard output is the program's).
     #[arg(long)]
     pub(crate) json: bool,
@@ -159,7 +164,10 @@ pub(crate) struct Report {
     /// Rows of the table.
     #[arg(long, default_value_t = 30)]
     pub(crate) rows: usize,
-    /// Print the whole summary as a JSON document.
+    /// Show every finding of the adviser instead.
+    #[arg(long, conflicts_with = "by")]
+    pub(crate) advice: bool,
+    /// Print the whole summary, or with --advice the findings, as a JSON document.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -185,6 +193,26 @@ pub(crate) struct Diff {
     /// Print a JSON document.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The session to compare with.
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) baseline: String,
+    /// The session to look at: id, beginning of an id, or directory; the latest if left out.
+    pub(crate) session: Option<String>,
+    /// The slow-down that is borne, in per cent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = tolerance)]
+    pub(crate) tolerance: f64,
+    /// Print a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn tolerance(word: &str) -> Result<f64, String> {
+    let number: Option<f64> = word.parse().ok();
+    number.filter(|number| (0.0..=1000.0).contains(number)).ok_or("a number from 0 to 1000".into())
 }
 
 #[derive(Debug, Args)]
@@ -254,6 +282,8 @@ pub(crate) enum Bench {
         #[arg(long)]
         train: bool,
     },
+    /// Advice: whether block sizes that it recommends are faster, and by as much as it says.
+    Advice(BenchAdvice),
     /// Launches the kernels that are measured.
     #[command(hide = true)]
     SoftgpuKernels,
@@ -354,7 +384,7 @@ pub(crate) struct Sim {
     pub(crate) policy: String,
     /// What the virtual GPU does with several programs.
     #[arg(long, value_enum, default_value = "mps-priority")]
-    pub(crate) mode: ModeWord,
+    pub(crate) mode: SharingWord,
     /// How long it runs.
     #[arg(long, default_value_t = 20.0)]
     pub(crate) seconds: f64,
@@ -370,7 +400,7 @@ pub(crate) struct Sim {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum ModeWord {
+pub(crate) enum SharingWord {
     Timeslice,
     Mps,
     MpsPriority,
@@ -391,6 +421,28 @@ pub(crate) struct BenchPredict {
     #[arg(long, value_name = "FILE", default_value = "models/h200.parquet")]
     pub(crate) data: PathBuf,
     /// A tenth of the rounds.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Print a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchAdvice {
+    /// The measured rows to look at.
+    #[arg(long, value_name = "FILE", default_value = "models/h200.parquet")]
+    pub(crate) data: PathBuf,
+    /// Measure the zoo on the device at hand instead.
+    #[arg(long)]
+    pub(crate) live: bool,
+    /// Configurations to measure.
+    #[arg(long, default_value_t = 1_000)]
+    pub(crate) points: usize,
+    /// Which configurations: another seed takes others.
+    #[arg(long, default_value_t = 2)]
+    pub(crate) seed: u64,
+    /// Small problems, as always on the software GPU.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Print a JSON document.
@@ -561,6 +613,12 @@ impl From<DeviceWord> for DeviceChoice {
             DeviceWord::Gpu => DeviceChoice::Gpu,
         }
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeWord {
+    Observe,
+    Advise,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -3,6 +3,7 @@
 //! Each benchmark prints a table, or with `--json` one object with its rows and its bars. A bar is a
 //! promise: its value is computed from the rows, never typed in.
 
+mod advice;
 pub(crate) mod calls;
 mod exec;
 pub(crate) mod kernels;
@@ -72,6 +73,11 @@ pub(crate) fn predict(arguments: &crate::arguments::BenchPredict) -> Result<Exit
 /// Measures pairs of programs that share the GPU and shows them; fails where nothing could be measured.
 pub(crate) fn sched(arguments: &crate::arguments::BenchSched) -> Result<ExitCode> {
     show(&sched::measure(arguments)?, arguments.json, sched::print_rows)
+}
+
+/// Follows the advice and shows what became of it.
+pub(crate) fn advice(arguments: &crate::arguments::BenchAdvice) -> Result<ExitCode> {
+    show(&advice::measure(arguments)?, arguments.json, advice::print_rows)
 }
 
 /// Runs the software GPU's benchmark and shows it.

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod bench;
+mod clocks;
 mod daemon;
 mod device;
 mod doctor;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Verb::Report(report) => sessions::report(&report),
         Verb::Export(export) => sessions::export(&export),
         Verb::Diff(diff) => sessions::diff(&diff),
+        Verb::Check(check) => Ok(sessions::check(&check)),
         Verb::Sessions(list) => sessions::list(&list),
         Verb::Top(top) => top::top(&top),
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Verb::Bench(Bench::ShimCalls { threads, quick }) => bench::calls::measure(threads, quick),
         Verb::Bench(Bench::Softgpu { quick, json }) => bench::softgpu(quick, json),
         Verb::Bench(Bench::Exec { quick, explain, json }) => bench::exec(quick, explain, json),
+        Verb::Bench(Bench::Advice(arguments)) => bench::advice(&arguments),
         Verb::Bench(Bench::Zoo(arguments)) => bench::zoo(&arguments),
         Verb::Bench(Bench::SoftgpuKernels) => bench::kernels::measure(),
         Verb::Completions { shell } => {

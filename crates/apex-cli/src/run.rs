@@ -3,7 +3,8 @@
 //! Whatever is missing on our side, the program runs: without the shim it runs as if apex were absent,
 //! without a place on disk it is reported from memory. Only a wrong call of apex itself stops it.
 
-use crate::arguments::Run;
+use crate::arguments::{ModeWord, Run};
+use crate::clocks::Clocks;
 use crate::models::Watching;
 use crate::place::Place;
 use crate::sharing::Sharing;
@@ -12,6 +13,9 @@ use crate::tune::TuningFile;
 use crate::{device, environment, say, sharing};
 use anyhow::Context;
 use apex_core::time::wall_nanos;
+use apex_daemon::advice::{Advice, of_session, show_top};
+use apex_daemon::progress::Progress;
+use apex_daemon::read::Stored;
 use apex_daemon::recording::Recording;
 use apex_daemon::session::new_id;
 use apex_daemon::show::{Layout, report};
@@ -116,18 +120,25 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
     if let Some(folder) = models.folder() {
         command.env("APEX_MODELS", folder);
     }
+    let advises = arguments.mode == ModeWord::Advise;
+    if advises {
+        command.env("APEX_DETAIL", "1");
+    }
+    let clocks = session.as_deref().filter(|_| advises).and_then(Clocks::watch);
     let mut recording =
         Recording::start(&rings, session.as_deref(), &id, &words(&arguments.command));
     recording.predict_with(models.at_hand());
     let beside = Beside { recording, models, sharing };
     let (summary, code) = watch(signals, command, beside, &rings, session.as_deref())?;
+    drop(clocks);
     let Some((summary, shared, end)) = summary else { return Ok(code) };
     if let Some(session) = &session
         && let Err(error) = Recording::enter(&place.sessions, session)
     {
         say(&error.to_string());
     }
-    show(&summary, session.as_deref(), arguments.json);
+    let advice = if advises { advice(session.as_deref()) } else { None };
+    show(&summary, advice.as_ref(), session.as_deref(), arguments.json);
     if !arguments.json {
         let propose = || sharing::proposal(&summary, session.as_deref()?);
         if let Some(sentence) = shared.or_else(propose) {
@@ -187,13 +198,33 @@ fn watch(
     Ok((Some((summary, shared, end)), ExitCode::SUCCESS))
 }
 
-fn show(summary: &Summary, session: Option<&Path>, json: bool) {
+/// What the rules say of a session that was kept.
+fn advice(session: Option<&Path>) -> Option<Advice> {
+    let Some(session) = session else {
+        say("the session is not kept, so there is no advice");
+        return None;
+    };
+    let mut stored = Stored::open(session).map_err(|error| say(&error.to_string())).ok()?;
+    let advice = of_session(&mut stored, &mut Progress::on_stderr());
+    stored.complaints.iter().for_each(|complaint| say(complaint));
+    Some(advice)
+}
+
+fn show(summary: &Summary, advice: Option<&Advice>, session: Option<&Path>, json: bool) {
     let stderr = io::stderr();
+    let place = session.map(|path| path.display().to_string());
     let text = if json {
-        serde_json::to_string_pretty(summary).unwrap_or_default() + "\n"
+        let mut document = serde_json::to_value(summary).unwrap_or_default();
+        if let (Some(fields), Some(advice)) = (document.as_object_mut(), advice) {
+            let advice = serde_json::to_value(advice).unwrap_or_default();
+            fields.insert("advice".into(), advice);
+        }
+        serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
     } else {
-        let place = session.map(|path| path.display().to_string());
-        report(summary, place.as_deref(), layout(&stderr))
+        let layout = layout(&stderr);
+        let place = place.as_deref();
+        let top = advice.map(|advice| show_top(advice, place.unwrap_or_default(), layout.width));
+        report(summary, place, layout) + &top.unwrap_or_default()
     };
     let _ = stderr.lock().write_all(text.as_bytes());
 }

@@ -1,16 +1,19 @@
-//! The verbs that look at kept sessions: report, export, diff, list.
+//! The verbs that look at kept sessions: report, export, diff, check, list.
 
-use crate::arguments::{Diff, Export, List, Report};
+use crate::arguments::{Check, Diff, Export, List, Report};
 use crate::place::Place;
 use crate::run::layout;
 use crate::{print_page, say};
 use anyhow::{Context, bail};
+use apex_daemon::advice::{of_session, show as show_advice};
+use apex_daemon::check::{of_sessions, show as show_check};
 use apex_daemon::diff::{compare, show as show_difference};
 use apex_daemon::export::{Format, export as export_to};
 use apex_daemon::progress::Progress;
 use apex_daemon::read::Stored;
 use apex_daemon::show::{exit_words, report as text_report, table};
 use apex_daemon::summary::Summary;
+use apex_policy::advise::check::Verdict;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
@@ -19,6 +22,9 @@ pub(crate) fn report(arguments: &Report) -> anyhow::Result<ExitCode> {
     let place = Place::of_this_user();
     place.recover();
     let mut stored = Stored::open(&place.sessions.find(arguments.session.as_deref())?)?;
+    if arguments.advice {
+        return advice(&mut stored, arguments.json);
+    }
     let summary = stored.summary(&mut Progress::on_stderr());
     stored.complaints.iter().for_each(|complaint| say(complaint));
     let layout = layout(&std::io::stdout());
@@ -29,6 +35,17 @@ pub(crate) fn report(arguments: &Report) -> anyhow::Result<ExitCode> {
     } else {
         let place = stored.directory.display().to_string();
         text_report(&summary, Some(&place), layout)
+    };
+    print_page(page.as_bytes())
+}
+
+fn advice(stored: &mut Stored, json: bool) -> anyhow::Result<ExitCode> {
+    let advice = of_session(stored, &mut Progress::on_stderr());
+    stored.complaints.iter().for_each(|complaint| say(complaint));
+    let page = if json {
+        serde_json::to_string_pretty(&advice)? + "\n"
+    } else {
+        show_advice(&advice, layout(&std::io::stdout()).width)
     };
     print_page(page.as_bytes())
 }
@@ -80,6 +97,43 @@ pub(crate) fn diff(arguments: &Diff) -> anyhow::Result<ExitCode> {
         show_difference(&difference, 20, layout(&std::io::stdout()).width)
     };
     print_page(page.as_bytes())
+}
+
+/// Exit codes of a check beside 0 and 1: it could not be made, and it does not decide.
+const NOT_CHECKED: u8 = 2;
+const INCONCLUSIVE: u8 = 3;
+
+pub(crate) fn check(arguments: &Check) -> ExitCode {
+    // Whoever reads the exit code must not take a missing session for a slower one.
+    compare_with_baseline(arguments).unwrap_or_else(|error| {
+        say(&format!("{error:#}"));
+        ExitCode::from(NOT_CHECKED)
+    })
+}
+
+fn compare_with_baseline(arguments: &Check) -> anyhow::Result<ExitCode> {
+    let place = Place::of_this_user();
+    place.recover();
+    let mut baseline = Stored::open(&place.sessions.find(Some(&arguments.baseline))?)?;
+    let mut session = Stored::open(&place.sessions.find(arguments.session.as_deref())?)?;
+    let tolerance = arguments.tolerance / 100.0;
+    let mut progress = Progress::on_stderr();
+    let (document, verdict) = of_sessions(&mut baseline, &mut session, tolerance, &mut progress);
+    drop(progress);
+    for stored in [&baseline, &session] {
+        stored.complaints.iter().for_each(|complaint| say(complaint));
+    }
+    let page = if arguments.json {
+        serde_json::to_string_pretty(&document)? + "\n"
+    } else {
+        show_check(&document, 20, layout(&std::io::stdout()).width)
+    };
+    print_page(page.as_bytes())?;
+    Ok(match verdict {
+        Verdict::Fine => ExitCode::SUCCESS,
+        Verdict::Regression => ExitCode::FAILURE,
+        Verdict::Inconclusive => ExitCode::from(INCONCLUSIVE),
+    })
 }
 
 pub(crate) fn list(arguments: &List) -> anyhow::Result<ExitCode> {

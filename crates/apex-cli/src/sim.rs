@@ -2,7 +2,7 @@
 //!
 //! Each program is first run alone in the same mode, so every number has what it is compared with beside it.
 
-use crate::arguments::{ModeWord, Sim};
+use crate::arguments::{SharingWord, Sim};
 use crate::place::Place;
 use crate::{print_page, say};
 use anyhow::{Context, Result, bail};
@@ -164,22 +164,22 @@ fn table(report: &Report) -> String {
     page
 }
 
-impl ModeWord {
+impl SharingWord {
     fn word(self) -> &'static str {
         match self {
-            ModeWord::Timeslice => "timeslice",
-            ModeWord::Mps => "mps",
-            ModeWord::MpsPriority => "mps-priority",
+            SharingWord::Timeslice => "timeslice",
+            SharingWord::Mps => "mps",
+            SharingWord::MpsPriority => "mps-priority",
         }
     }
 }
 
-impl From<ModeWord> for Mode {
-    fn from(word: ModeWord) -> Mode {
+impl From<SharingWord> for Mode {
+    fn from(word: SharingWord) -> Mode {
         match word {
-            ModeWord::Timeslice => Mode::TimeSlice,
-            ModeWord::Mps => Mode::Mps,
-            ModeWord::MpsPriority => Mode::MpsPriority,
+            SharingWord::Timeslice => Mode::TimeSlice,
+            SharingWord::Mps => Mode::Mps,
+            SharingWord::MpsPriority => Mode::MpsPriority,
         }
     }
 }

@@ -305,9 +305,31 @@ pub enum What {
         /// Where the number comes from.
         basis: TimeBasis,
     },
+    /// Pointers that the launch before it on this thread passed; recorded where detail is asked for. Zeros
+    /// stand for none. Which of them lie in device memory is worked out by the reader.
+    Passed {
+        /// The kernel.
+        kernel: KernelId,
+        /// Values of eight bytes that can be addresses, below 2^48, in the order of the parameters.
+        pointers: [u64; POINTERS],
+    },
+    /// What the upload before it on this thread copied; recorded where detail is asked for.
+    Contents {
+        /// Destination.
+        to: u64,
+        /// Bytes copied.
+        bytes: u64,
+        /// Digest of the bytes looked at.
+        digest: u64,
+        /// All bytes were looked at, and not a sample of them.
+        whole: bool,
+    },
     /// A call that is recorded for its count and time alone.
     Other,
 }
+
+/// Pointers of one launch that are kept.
+pub const POINTERS: usize = 5;
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -339,6 +361,8 @@ const KIND_LIFE: u8 = 8;
 const KIND_LOAD: u8 = 9;
 const KIND_GPU_TIME: u8 = 10;
 const KIND_OTHER: u8 = 11;
+const KIND_PASSED: u8 = 20;
+const KIND_CONTENTS: u8 = 21;
 
 const FLAG_FIRST: u32 = 1;
 const FLAG_CAPTURED: u32 = 2;
@@ -389,11 +413,19 @@ impl Event {
                 let [grid, block, tail] = pack_shape(&shape);
                 (KIND_GPU_TIME, kernel.0, [grid, block, tail | u64::from(basis.code()) << 40])
             }
+            What::Passed { kernel, pointers } => {
+                let [_, rest @ ..] = pack_pointers(&pointers);
+                (KIND_PASSED, kernel.0, rest)
+            }
+            What::Contents { to, bytes, digest, whole } => {
+                (KIND_CONTENTS, u32::from(whole), [to, bytes, digest])
+            }
             What::Other => (KIND_OTHER, 0, [0, 0, 0]),
         };
         // The GPU's time takes the place of the driver's: a sample has no driver call of its own.
         let ticks = match self.what {
             What::GpuTime { nanos, .. } => nanos,
+            What::Passed { pointers, .. } => pack_pointers(&pointers)[0],
             _ => self.head.ticks,
         };
         let named = u64::from(self.head.call.0) << 32 | u64::from(self.head.result) << 48;
@@ -482,6 +514,14 @@ impl Event {
                     basis: TimeBasis::from_code(c.to_le_bytes()[5])?,
                 }
             }
+            KIND_PASSED => {
+                head.ticks = 0;
+                What::Passed {
+                    kernel: KernelId(subject),
+                    pointers: unpack_pointers([ticks, a, b, c]),
+                }
+            }
+            KIND_CONTENTS => What::Contents { to: a, bytes: b, digest: c, whole: low & 1 == 1 },
             KIND_OTHER => What::Other,
             _ => return None,
         };
@@ -490,6 +530,21 @@ impl Event {
 }
 
 const BYTES_OF_IMAGE: u64 = (1 << 56) - 1;
+
+/// Four pointers in the low 48 bits of a word each; the fifth in the high bits of the first three.
+#[inline]
+fn pack_pointers(pointers: &[u64; POINTERS]) -> [u64; 4] {
+    let [a, b, c, d, last] = pointers.map(|pointer| pointer & POINTER_BITS);
+    [a | last << 48, b | last >> 16 << 48, c | last >> 32 << 48, d]
+}
+
+fn unpack_pointers(words: [u64; 4]) -> [u64; POINTERS] {
+    let [a, b, c, d] = words;
+    let last = a >> 48 | b >> 48 << 16 | c >> 48 << 32;
+    [a & POINTER_BITS, b & POINTER_BITS, c & POINTER_BITS, d & POINTER_BITS, last]
+}
+
+const POINTER_BITS: u64 = (1 << 48) - 1;
 
 #[inline]
 fn flags(first: bool, captured: bool) -> u32 {
@@ -633,10 +688,17 @@ mod tests {
                     basis: TimeBasis::from_code(basis).unwrap()
                 }
             ),
+            (any::<u32>(), any::<[u64; POINTERS]>()).prop_map(|(kernel, pointers)| What::Passed {
+                kernel: KernelId(kernel),
+                pointers: pointers.map(|pointer| pointer & POINTER_BITS)
+            }),
+            (any::<[u64; 3]>(), any::<bool>()).prop_map(|([to, bytes, digest], whole)| {
+                What::Contents { to, bytes, digest, whole }
+            }),
             Just(What::Other),
         ];
         (head, what).prop_map(|(mut head, what)| {
-            if matches!(what, What::GpuTime { .. }) {
+            if matches!(what, What::GpuTime { .. } | What::Passed { .. }) {
                 head.ticks = 0;
             }
             Event { head, what }

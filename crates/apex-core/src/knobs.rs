@@ -87,6 +87,8 @@ knobs! {
     sampling_percent: f64 = 0.25, "APEX_SAMPLING_PERCENT";
     /// Absolute path of CUPTI's library for full timing; set by `apex run` where it finds one.
     cupti: Option<PathBuf> = None, "APEX_CUPTI";
+    /// 1 records the pointers that launches pass and digests of what is uploaded too; set by `apex run --mode advise`.
+    detail: bool = false, "APEX_DETAIL";
     /// Events that one thread's ring holds; a power of two.
     ring_events: u64 = 16384, "APEX_RING_EVENTS";
     /// What the program is to others on its GPU: latency, normal or batch; without it nothing is scheduled.

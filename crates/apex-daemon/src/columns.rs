@@ -107,6 +107,13 @@ columns! {
     image_hash: Option<u64>;
     gpu_ns: Option<u64>;
     basis: Option<&'a str>;
+    pointer_1: Option<u64>;
+    pointer_2: Option<u64>;
+    pointer_3: Option<u64>;
+    pointer_4: Option<u64>;
+    pointer_5: Option<u64>;
+    digest: Option<u64>;
+    whole: Option<bool>;
 }
 
 impl<'a> Flat<'a> {
@@ -190,6 +197,25 @@ impl<'a> Flat<'a> {
                 gpu_ns: Some(nanos),
                 basis: Some(basis.word()),
                 ..common.shaped(&shape)
+            },
+            What::Passed { kernel, pointers } => {
+                let [a, b, c, d, e] = pointers.map(|pointer| (pointer != 0).then_some(pointer));
+                Flat {
+                    kernel: Some(kernel.0),
+                    pointer_1: a,
+                    pointer_2: b,
+                    pointer_3: c,
+                    pointer_4: d,
+                    pointer_5: e,
+                    ..common
+                }
+            }
+            What::Contents { to, bytes, digest, whole } => Flat {
+                address: Some(to),
+                bytes: Some(bytes),
+                digest: Some(digest),
+                whole: Some(whole),
+                ..common
             },
             What::Other => common,
         }
@@ -277,6 +303,23 @@ impl<'a> Flat<'a> {
                 shape: self.shape(),
                 nanos: self.gpu_ns?,
                 basis: TimeBasis::ALL.iter().copied().find(|b| Some(b.word()) == self.basis)?,
+            },
+            "passed" => What::Passed {
+                kernel: KernelId(self.kernel?),
+                pointers: [
+                    self.pointer_1,
+                    self.pointer_2,
+                    self.pointer_3,
+                    self.pointer_4,
+                    self.pointer_5,
+                ]
+                .map(Option::unwrap_or_default),
+            },
+            "contents" => What::Contents {
+                to: address,
+                bytes,
+                digest: self.digest?,
+                whole: self.whole.unwrap_or_default(),
             },
             "other" => What::Other,
             _ => return None,

@@ -7,11 +7,14 @@
 //! what cannot be kept in time is counted and said.
 #![forbid(unsafe_code)]
 
+pub mod advice;
+pub mod check;
 pub mod collect;
 mod columns;
 pub mod diff;
 pub mod doctor;
 mod error;
+pub mod evidence;
 pub mod export;
 pub mod find;
 mod interpolate;

@@ -63,8 +63,21 @@ impl Stored {
 
     /// Counts all rows again.
     pub fn summarise(&mut self, progress: &mut Progress) -> Summary {
+        let mut learner = Learner::default();
+        let (known, tally) = self.replay(progress, |known, row| drop(learner.take(known, row)));
+        let frame = self.record.frame(self.complaints.clone());
+        let summary = tally.summary(&known, &frame, &mut Demangled::default());
+        Summary { predicted: learner.summary(), ..summary }
+    }
+
+    /// Counts all rows again, and shows each to `also`.
+    pub(crate) fn replay(
+        &mut self,
+        progress: &mut Progress,
+        mut also: impl FnMut(&Known, &Row),
+    ) -> (Known, Tally) {
         let known = self.known();
-        let (mut tally, mut learner) = (Tally::default(), Learner::default());
+        let mut tally = Tally::default();
         let mut ends: Vec<(u64, u32)> = (0..)
             .zip(&known.processes)
             .filter_map(|(number, process)| Some((process.ended_ns?, number)))
@@ -79,11 +92,9 @@ impl Stored {
                 ends.pop();
             }
             tally.add(&known, &row);
-            learner.take(&known, &row);
+            also(&known, &row);
         });
-        let frame = self.record.frame(self.complaints.clone());
-        let summary = tally.summary(&known, &frame, &mut Demangled::default());
-        Summary { predicted: learner.summary(), ..summary }
+        (known, tally)
     }
 
     /// Hands on every row.

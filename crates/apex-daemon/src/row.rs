@@ -59,6 +59,8 @@ impl Row {
             What::Life(_) => "life",
             What::Load { .. } => "load",
             What::GpuTime { .. } => "gpu-time",
+            What::Passed { .. } => "passed",
+            What::Contents { .. } => "contents",
             What::Other => "other",
         }
     }

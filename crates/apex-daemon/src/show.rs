@@ -3,10 +3,9 @@
 //! Everything shown stands in the [`Summary`]; here it only becomes text. A number that was not measured
 //! is called so. Colour is used for the first line alone, where the reader allows it.
 
-mod amounts;
 mod tables;
 
-pub use amounts::{bytes, count, nanos, percent};
+pub use apex_policy::amounts::{bytes, count, nanos, percent};
 pub use tables::{By, table};
 
 use crate::names::shorten;

@@ -5,11 +5,13 @@
 //! not the number of events; what exceeds its limits is counted under one common entry.
 
 mod busy;
+mod evidence;
 mod finish;
 pub(crate) mod fit;
 mod kernels;
 mod timeline;
 
+pub(crate) use evidence::Means;
 pub use finish::Frame;
 
 pub use fit::chip;
@@ -53,12 +55,13 @@ pub struct Tally {
     busy: BusyTime,
 }
 
+/// A kernel of a process with a launch shape on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct ConfigKey {
-    process: u32,
-    kernel: u32,
-    device: Option<u8>,
-    shape: LaunchShape,
+pub(crate) struct ConfigKey {
+    pub(crate) process: u32,
+    pub(crate) kernel: u32,
+    pub(crate) device: Option<u8>,
+    pub(crate) shape: LaunchShape,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -152,6 +155,8 @@ impl Tally {
         self.events += 1;
         match row.what {
             What::GpuTime { .. } => return self.add_time(known, row),
+            // They belong to the call before them.
+            What::Passed { .. } | What::Contents { .. } => return,
             What::Life(life) if life.object == ObjectKind::Thread => {
                 self.threads.entry((row.process, row.tid)).or_default();
                 self.pids.insert(row.process, row.pid);

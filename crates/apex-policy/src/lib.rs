@@ -5,6 +5,8 @@
 //! arguments alone and every decision can be replayed.
 #![forbid(unsafe_code)]
 
+pub mod advise;
+pub mod amounts;
 mod chip;
 mod occupancy;
 pub mod predict;

@@ -139,12 +139,14 @@ pub struct LaunchFacts {
 }
 
 /// Computes the occupancy of a kernel with blocks of the given size.
+#[inline]
 pub fn occupancy(chip: &Chip, needs: &KernelNeeds, threads_per_block: u32) -> Occupancy {
-    let warps_per_block = threads_per_block.div_ceil(chip.warp_threads);
+    let lanes = threads_per_block.saturating_add(chip.warp_threads - 1);
+    let warps_per_block = divided(lanes, chip.warp_threads);
     // Where several limits are equal, the first one listed is named: block size and blocks
     // per SM hold for every kernel, so relieving a later one would gain nothing.
     let limits = [
-        (Limiter::Warps, blocks_by_warps(chip, threads_per_block)),
+        (Limiter::Warps, blocks_by_warps(chip, threads_per_block, warps_per_block)),
         (Limiter::Blocks, chip.max_blocks_per_sm),
         (Limiter::Registers, blocks_by_registers(chip, needs, warps_per_block)),
         (Limiter::SharedMemory, blocks_by_shared_memory(chip, needs)),
@@ -157,11 +159,12 @@ pub fn occupancy(chip: &Chip, needs: &KernelNeeds, threads_per_block: u32) -> Oc
     }
     let (limiter, blocks_per_sm) = tightest;
     let warps_per_sm = blocks_per_sm * warps_per_block;
-    let full = warps_per_sm == chip.max_warps_per_sm();
+    let most_warps = most_warps(chip);
+    let full = warps_per_sm == most_warps;
     Occupancy {
         blocks_per_sm,
         warps_per_sm,
-        fraction: warps_per_sm as f32 / chip.max_warps_per_sm() as f32,
+        fraction: warps_per_sm as f32 / most_warps as f32,
         limiter: if full { Limiter::None } else { limiter },
     }
 }
@@ -202,64 +205,96 @@ pub fn launch_facts(
 
 /// The kernel's own bound on its block size is no matter here: the driver counts blocks that it would
 /// refuse to launch (seen with driver 580).
-fn blocks_by_warps(chip: &Chip, threads_per_block: u32) -> u32 {
+#[inline]
+fn blocks_by_warps(chip: &Chip, threads_per_block: u32, warps_per_block: u32) -> u32 {
     if threads_per_block == 0 || threads_per_block > chip.max_threads_per_block {
         return 0;
     }
-    chip.max_warps_per_sm() / threads_per_block.div_ceil(chip.warp_threads)
+    most_warps(chip) / warps_per_block
 }
 
+#[inline]
 fn blocks_by_registers(chip: &Chip, needs: &KernelNeeds, warps_per_block: u32) -> u32 {
     if needs.registers > chip.max_registers_per_thread {
         return 0;
     }
-    let per_warp = (needs.registers * chip.warp_threads).next_multiple_of(chip.register_unit);
+    let per_warp = round_up(needs.registers * chip.warp_threads, chip.register_unit);
     if per_warp == 0 || warps_per_block == 0 {
         return u32::MAX;
     }
     // The hardware checks a block as if all sub-partitions took equally many of its warps.
-    let checked_warps = u64::from(warps_per_block).next_multiple_of(chip.sub_partitions.into());
-    if u64::from(per_warp) * checked_warps > u64::from(chip.max_registers_per_block) {
+    let checked_warps = round_up(warps_per_block, chip.sub_partitions);
+    if u64::from(per_warp) * u64::from(checked_warps) > u64::from(chip.max_registers_per_block) {
         return 0;
     }
-    let warps_per_sub_partition = chip.registers_per_sm / chip.sub_partitions / per_warp;
+    let warps_per_sub_partition = divided(chip.registers_per_sm, chip.sub_partitions) / per_warp;
     warps_per_sub_partition * chip.sub_partitions / warps_per_block
 }
 
+#[inline]
 fn blocks_by_shared_memory(chip: &Chip, needs: &KernelNeeds) -> u32 {
+    // Sums of sizes that no device has stay at the largest number: refused either way.
+    let bare = needs.static_shared.saturating_add(needs.dynamic_shared);
     // A limit that was set below the usual size of a block is not held to (seen with driver 580).
-    let bare = u64::from(needs.static_shared) + u64::from(needs.dynamic_shared);
-    if needs.dynamic_shared > needs.max_dynamic_shared
-        && bare > u64::from(chip.max_shared_per_block)
-    {
+    if needs.dynamic_shared > needs.max_dynamic_shared && bare > chip.max_shared_per_block {
         return 0;
     }
-    let with_dynamic = |dynamic: u32| {
-        u64::from(needs.static_shared)
-            + u64::from(chip.reserved_shared_per_block)
-            + u64::from(dynamic)
-    };
-    let allocated = with_dynamic(needs.dynamic_shared).next_multiple_of(chip.shared_unit.into());
-    let opted_in = with_dynamic(needs.max_dynamic_shared) > u64::from(chip.max_shared_per_block);
+    let reserved = needs.static_shared.saturating_add(chip.reserved_shared_per_block);
+    let opted_in = reserved.saturating_add(needs.max_dynamic_shared) > chip.max_shared_per_block;
     let most = if opted_in { chip.max_shared_per_block_optin } else { chip.max_shared_per_block };
-    if allocated > u64::from(most) + u64::from(chip.reserved_shared_per_block) {
+    let most = most + chip.reserved_shared_per_block;
+    let asked = reserved.saturating_add(needs.dynamic_shared);
+    if asked > most {
+        return 0;
+    }
+    let allocated = round_up(asked, chip.shared_unit);
+    if allocated > most {
         return 0;
     }
     if allocated == 0 {
         return u32::MAX;
     }
-    let preferred = match needs.carveout {
-        Carveout::Unset => u64::from(chip.shared_per_sm),
-        Carveout::Percent(percent) => u64::from(chip.shared_per_sm) * u64::from(percent) / 100,
+    let capacity = match needs.carveout {
+        // The largest capacity holds every block that may run.
+        Carveout::Unset => capacity_holding(chip, chip.shared_per_sm),
+        Carveout::Percent(percent) => {
+            let preferred = u64::from(chip.shared_per_sm) * u64::from(percent) / 100;
+            capacity_holding(chip, preferred as u32).max(capacity_holding(chip, allocated))
+        }
     };
-    let capacity = capacity_holding(chip, preferred).max(capacity_holding(chip, allocated));
-    (capacity / allocated) as u32
+    capacity / allocated
 }
 
 /// The smallest capacity of the carve-out that holds so many bytes.
 ///
 /// A device that reports more shared memory than its capability lists has that much.
-fn capacity_holding(chip: &Chip, bytes: u64) -> u64 {
-    let mut listed = chip.shared_capacities.iter().map(|&capacity| u64::from(capacity));
-    listed.find(|&capacity| capacity >= bytes).unwrap_or(chip.shared_per_sm.into())
+#[inline]
+fn capacity_holding(chip: &Chip, bytes: u32) -> u32 {
+    if chip.shared_capacities.last().is_none_or(|&largest| largest <= bytes) {
+        return chip.shared_per_sm.max(chip.shared_capacities.last().copied().unwrap_or(0));
+    }
+    let mut listed = chip.shared_capacities.iter().copied();
+    listed.find(|&capacity| capacity >= bytes).unwrap_or(chip.shared_per_sm)
+}
+
+/// The next multiple of a unit. Every unit of a chip is a power of two, for which no division is needed.
+#[inline]
+fn round_up(value: u32, unit: u32) -> u32 {
+    if unit.is_power_of_two() {
+        value.saturating_add(unit - 1) & !(unit - 1)
+    } else {
+        value.next_multiple_of(unit)
+    }
+}
+
+/// Warps that one SM holds.
+#[inline]
+fn most_warps(chip: &Chip) -> u32 {
+    divided(chip.max_threads_per_sm, chip.warp_threads)
+}
+
+/// A quotient, without a division where the divisor is a power of two.
+#[inline]
+fn divided(value: u32, by: u32) -> u32 {
+    if by.is_power_of_two() { value >> by.trailing_zeros() } else { value / by }
 }

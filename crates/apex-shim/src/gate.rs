@@ -35,8 +35,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 /// A thread spins so long before it sleeps.
 const SPIN_NS: u64 = 20_000;
-/// It spins longer for work of its own that is about to end: a sleep would leave the GPU idle.
-const SPIN_IN_FLIGHT_NS: u64 = 200_000;
+/// No sleep is shorter than what the kernel makes of it.
+const SLEEP_NS: u64 = 60_000;
 /// No sleep is longer, so that whatever fails is seen.
 const LONGEST_SLEEP_NS: u64 = 1_000_000;
 /// Launches that a thread counts before it tells the page, while nobody asks.
@@ -420,7 +420,7 @@ impl Gate {
                         self.add(Own::Holds, 1);
                         self.add(Own::HeldNow, 1);
                     }
-                    self.rest(&view, reason, seen);
+                    self.rest(&view, work, reason, seen);
                 }
             }
             now = monotonic_nanos();
@@ -464,7 +464,10 @@ impl Gate {
         if capture::any() {
             return self.flight.expire(now);
         }
-        if self.flight.mark(key, stream, context) {
+        if !self.flight.is_due(now) {
+            return false;
+        }
+        if !self.flight.has_events() && self.flight.mark(key, stream, context) {
             self.add(Own::Marks, 1);
         }
         let progress = self.flight.refresh(context, now);
@@ -474,21 +477,28 @@ impl Gate {
         progress
     }
 
-    /// Gives up the processor for a moment, the longer the longer it will be.
-    fn rest(&self, view: &View, reason: Reason, seen: u32) {
-        let spin = if reason == Reason::InFlight { SPIN_IN_FLIGHT_NS } else { SPIN_NS };
-        let sleep = match reason {
-            Reason::Burst => view.burst_left_ns.clamp(50_000, LONGEST_SLEEP_NS),
-            Reason::Guard => view.limits.guard_ns.saturating_sub(view.idle_ns),
-            Reason::InFlight | Reason::Gap => 50_000,
-            Reason::Share => 500_000,
+    /// Gives up the processor until it is worth looking again; for a short time it is not given up.
+    fn rest(&self, view: &View, work: &Work, reason: Reason, seen: u32) {
+        let limits = &view.limits;
+        let time = match reason {
+            // The end of a burst wakes it.
+            Reason::Burst => view.burst_left_ns.clamp(SLEEP_NS, LONGEST_SLEEP_NS),
+            Reason::Guard => limits.guard_ns.saturating_sub(view.idle_ns),
+            Reason::InFlight => {
+                let wanted = view.in_flight_ns.saturating_add(work.predicted_ns);
+                let over = wanted.saturating_sub(limits.budget_ns);
+                // The GPU must not run dry while this thread wakes up.
+                over.min(view.in_flight_ns).saturating_sub(SLEEP_NS)
+            }
+            Reason::Gap => SLEEP_NS,
+            Reason::Share => 10 * SLEEP_NS,
         };
-        if view.waited_ns < spin || sleep < SPIN_NS {
+        if view.waited_ns < SPIN_NS || time < SLEEP_NS {
             for _ in 0..64 {
                 core::hint::spin_loop();
             }
         } else {
-            self.page.sleep(seen, sleep.min(LONGEST_SLEEP_NS));
+            self.page.sleep(seen, time.min(LONGEST_SLEEP_NS));
         }
     }
 

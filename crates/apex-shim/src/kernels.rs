@@ -5,6 +5,7 @@
 //! lock. The handle may be a `CUfunction` or, with a newer runtime, a `CUkernel` in its place: where
 //! the driver refuses the one form it is asked in the other.
 
+use crate::detail;
 use crate::exports::driver;
 use crate::gate;
 use crate::handles::Handles;
@@ -143,6 +144,7 @@ pub(crate) fn look_up(function: CUfunction) -> KernelId {
         predict::kernel_known(number, &facts);
     }
     if is_new {
+        detail::learn(number, &facts.parameters);
         tell(&Fact::Kernel(facts));
     }
     KernelId(number)

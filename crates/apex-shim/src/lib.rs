@@ -16,6 +16,7 @@ compile_error!("the shim's entries are written for Linux on x86-64");
 mod capture;
 mod contexts;
 mod cupti;
+mod detail;
 mod exports;
 mod gate;
 mod handles;

@@ -7,6 +7,7 @@
 use crate::random::Random;
 use crate::rows::Row;
 use crate::split::Part;
+use crate::transformer::Passage;
 use apex_policy::predict::exact::{Bound, bound};
 use apex_policy::predict::features::{COUNT, base, features};
 use apex_policy::predict::neighbours::{Likeness, Neighbours, Signature, signature};
@@ -211,6 +212,33 @@ impl<'a> Source<'a> {
         }
         examples.sort_by_key(|example| example.row);
         examples
+    }
+
+    /// Every row of a part with at most so many launches of its kernel before it, chosen as for examples.
+    #[must_use]
+    pub fn passages(
+        &self,
+        parts: &[Part],
+        of: Part,
+        count: u32,
+        seed: u64,
+    ) -> Vec<(usize, Passage)> {
+        let from = match of {
+            Part::CalibrateUnseen | Part::JudgeUnseen => of,
+            _ => Part::Train,
+        };
+        let mut random = Random::new(seed);
+        let pools = self.by_identity(|place| parts[place] == from, &mut random);
+        let mut passages = Vec::new();
+        for place in (0..self.rows.len()).filter(|&place| parts[place] == of) {
+            let pool = pools.get(&self.rows[place].identity).map_or(&[][..], Vec::as_slice);
+            let before = self.others(place, pool, count, &mut random);
+            let launch = |place: usize| (self.signatures[place], self.over_expected(place));
+            let (asked, truth) = launch(place);
+            let before = before.into_iter().map(launch).collect();
+            passages.push((place, Passage { asked, before, truth }));
+        }
+        passages
     }
 
     /// So many rows of the pool that have another configuration.

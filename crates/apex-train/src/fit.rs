@@ -9,21 +9,25 @@ use crate::Error;
 use crate::baselines::{Baselines, Constants, baselines};
 use crate::boost::{self, Binned};
 use crate::chart::{Series, cloud, curves};
-use crate::examples::{Example, Shown, Source};
+use crate::costs::costs;
+use crate::examples::{Example, Shown, Source, question};
 use crate::likeness;
 use crate::matmul::Threads;
 use crate::metrics::{Pair, ShareScores, TimeScores, share_scores, time_scores, widening};
 use crate::network::{self, all_inputs, small_inputs};
 use crate::peaks::{Peaks, peaks};
+use crate::random::named;
 use crate::rows::Row;
 use crate::split::{Part, parts};
+use crate::transformer::{self, Passage, Transformer};
 use apex_policy::predict::dense::{DenseNetwork, Space};
-use apex_policy::predict::features::{COUNT, SMALL, base};
+use apex_policy::predict::exact::bound;
+use apex_policy::predict::features::{COUNT, SMALL, base, doubt};
 use apex_policy::predict::neighbours::Likeness;
 use apex_policy::predict::network::SmallNetwork;
-use apex_policy::predict::question::Device;
+use apex_policy::predict::question::{Arguments, Device, Kernel};
 use apex_policy::predict::swap::CheckSet;
-use apex_policy::predict::trees::{Acquaintance, Trees, TreesAnswer};
+use apex_policy::predict::trees::{Acquaintance, Forest, Trees, TreesAnswer};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +46,8 @@ pub struct Options {
     pub large_epochs: usize,
     /// Hidden layers of the large network.
     pub large_hidden: Vec<usize>,
+    /// Epochs of the transformer that is trained for comparison; none leaves it out.
+    pub transformer_epochs: usize,
     /// Threads for the large network.
     pub threads: Threads,
 }
@@ -53,10 +59,11 @@ impl Options {
         Options {
             seed,
             likeness_steps: 150,
-            trees: 300,
+            trees: 200,
             small_epochs: 200,
-            large_epochs: 25,
+            large_epochs: 8,
             large_hidden: vec![448, 704, 320],
+            transformer_epochs: 20,
             threads: Threads::all(),
         }
     }
@@ -70,6 +77,7 @@ impl Options {
             small_epochs: 30,
             large_epochs: 2,
             large_hidden: vec![64, 64],
+            transformer_epochs: 2,
             ..Options::full(seed)
         }
     }
@@ -142,6 +150,8 @@ const LEAST_KERNELS: usize = 5;
 const GOLDEN: usize = 4;
 const SHARE: f32 = 0.8;
 const NARROWEST: f32 = 0.015;
+/// How much larger than the least error one may be that is as good.
+const NEARLY: f32 = 1.02;
 /// Launches of one kernel that the likeness is learned from together.
 const LIKENESS_LAUNCHES: usize = 120;
 
@@ -166,7 +176,8 @@ pub fn fit(rows: &[Row], options: &Options, say: &mut dyn FnMut(&str)) -> Result
     let mut charts = Vec::new();
     let likeness = learn_likeness(&source, &parts, options, say, &mut charts);
     source.set_likeness(&likeness);
-    let sets = Sets::new(&source, &parts, options.seed);
+    let apart = expected_apart(&rows, &parts, &devices);
+    let sets = Sets::new(&source, &parts, options.seed, apart);
 
     say(&format!("{} examples of {} rows to train on", sets.train.len(), sets.cold.len()));
     let mut trees = grow_trees(&sets, options, say, &mut charts);
@@ -177,7 +188,17 @@ pub fn fit(rows: &[Row], options: &Options, say: &mut dyn FnMut(&str)) -> Result
     say("judging on rows that no model has seen");
     let judged = judged_sets(&source, &parts, options.seed);
     let models = Models { trees: &trees, small: &small, large: large.as_ref() };
-    let report = report(&source, &parts, &devices, &judged, options.seed, models);
+    let mut report = report(&source, &parts, &devices, &judged, options.seed, models);
+    if options.transformer_epochs > 0 {
+        say("a transformer for comparison");
+        report.judged.extend(compare_transformer(
+            &source,
+            &parts,
+            options,
+            &trees.likeness,
+            &mut charts,
+        ));
+    }
     charts.push(("predicted-measured.svg".into(), predicted_measured(&judged, &trees)));
     let golden = sets.train.iter().step_by(sets.train.len().div_ceil(GOLDEN).max(1));
     let golden = golden.map(|example| example.features).collect();
@@ -266,18 +287,51 @@ fn report(
     report
 }
 
+const KERNEL_FOLDS: u64 = 5;
+
+/// log2 of expected over measured times, each by costs from rows of other kernels: what to expect of the expectation
+/// for a kernel never seen. Kernels that judge have no part in it.
+fn expected_apart(rows: &[Row], parts: &[Part], devices: &BTreeMap<&str, Device>) -> Vec<f32> {
+    let mut errors = Vec::new();
+    for (name, device) in devices {
+        let used: Vec<(&Row, Kernel, Arguments)> = rows
+            .iter()
+            .zip(parts)
+            .filter(|(row, part)| row.device == *name && **part != Part::JudgeUnseen)
+            .map(|(row, _)| (row, row.kernel_facts(), row.arguments()))
+            .collect();
+        for fold in 0..KERNEL_FOLDS {
+            let apart = |row: &Row| named(7, &row.kernel) % KERNEL_FOLDS == fold;
+            let others = used.iter().filter(|(row, _, _)| !apart(row));
+            let costs = costs(others.map(|(row, kernel, arguments)| {
+                (question(row, device, kernel, arguments), row.median_ns)
+            }));
+            let device = Device { costs, ..*device };
+            for (row, kernel, arguments) in used.iter().filter(|(row, _, _)| apart(row)) {
+                let expected = bound(&question(row, &device, kernel, arguments)).expected();
+                errors.push((f64::from(expected) / row.median_ns).log2() as f32);
+            }
+        }
+    }
+    errors
+}
+
 /// Examples by what they are for.
 struct Sets {
     train: Vec<Example>,
     /// Training rows without a history.
     cold: Vec<Example>,
     calibrate: Vec<Example>,
+    /// log2 of expected over measured times of kernels, by costs that were found without them.
+    apart: Vec<f32>,
+    /// How many kernels those are.
+    cold_kernels: usize,
 }
 
 const COLD_SALT: u64 = 1;
 
 impl Sets {
-    fn new(source: &Source<'_>, parts: &[Part], seed: u64) -> Sets {
+    fn new(source: &Source<'_>, parts: &[Part], seed: u64, apart: Vec<f32>) -> Sets {
         let of = |part, shown, salt: u64| source.examples(parts, part, shown, seed ^ salt);
         let cold = of(Part::Train, Shown::Nothing, COLD_SALT);
         let mut train = cold.clone();
@@ -300,7 +354,14 @@ impl Sets {
         ]) {
             calibrate.extend(of(Part::CalibrateUnseen, shown, salt));
         }
-        Sets { train, cold, calibrate }
+        let kernels: BTreeSet<&str> = source
+            .rows()
+            .iter()
+            .zip(parts)
+            .filter(|(_, part)| **part != Part::JudgeUnseen)
+            .map(|(row, _)| row.kernel.as_str())
+            .collect();
+        Sets { train, cold, calibrate, apart, cold_kernels: kernels.len() }
     }
 
     /// Rows kept apart, in two halves: the first chooses, the second sets intervals for what was chosen.
@@ -385,35 +446,46 @@ fn grow_trees(
             boost::Plan::usual(options.trees.min(200), options.seed ^ (0x54a0 + share as u64));
         trees.forests[2 + share] = boost::grow(&plan, &table, &targets, |_, _| {});
     }
-    // Half of the rows kept for intervals teach how much the trees are to be trusted and how much they err, the
-    // other half how far to widen.
-    let (teach, widen) = sets.halves();
-    trees.trust = Acquaintance::ALL.map(|class| {
-        let asked = teach.iter().filter(|example| Acquaintance::of(example.seen) == class);
-        let corrections: Vec<(f32, f32)> = asked
-            .map(|example| (trees.forests[0].predict(&example.features), example.over_base()))
+    // Only with kernels that are known well: what trees learn of some kernels' instructions misleads about others.
+    let known = Acquaintance::Known;
+    let kept_apart = sets.calibrate.iter().filter(|e| Acquaintance::of(e.seen) == known);
+    let corrections: Vec<(f32, f32)> =
+        kept_apart.map(|e| (trees.forests[0].predict(&e.features), e.over_base())).collect();
+    trees.trust[known as usize] = trusted(&corrections);
+    say(&format!("trees are trusted by {:.2} with known kernels", trees.trust[known as usize]));
+    // Where the trees are not trusted, the training rows are as good as new ones, for then nothing was fitted to them
+    // one by one, and their kernels are many more than those kept apart.
+    let untouched =
+        sets.train.iter().filter(|e| trees.trust[Acquaintance::of(e.seen) as usize] == 0.0);
+    let untouched: Vec<&Example> = sets.calibrate.iter().chain(untouched).collect();
+    trees.caution = Acquaintance::ALL.map(|class| {
+        let asked = untouched.iter().filter(|e| Acquaintance::of(e.seen) == class);
+        let left: Vec<(f32, f32)> = asked
+            .map(|e| (trees.over_expected(&e.features) - e.over_expected, doubt(&e.features)))
             .collect();
-        trusted(&corrections)
+        cautious(&left)
     });
-    say(&format!("trees are trusted by {:?} with kernels unseen, seen and known", trees.trust));
-    let table = binned(teach.iter().copied());
-    let error =
-        |example: &Example| (trees.over_expected(&example.features) - example.over_expected).abs();
-    let targets: Vec<f32> = teach.iter().map(|example| error(example)).collect();
-    let plan = boost::Plan {
-        rate: 0.05,
-        least_rows: 20,
-        ..boost::Plan::usual(options.trees.min(100), options.seed ^ 0x31de)
-    };
-    let widths = boost::grow(&plan, &table, &targets, |_, _| {});
+    say(&format!("caution by acquaintance: {:?}", trees.caution));
+    // The kernel's own doubt is the width. A forest that learned widths would know kernels by their instructions.
+    trees.forests[1] = Forest::new(1.0);
     let scores = |class: Acquaintance| {
-        let of_class = widen.iter().filter(|example| Acquaintance::of(example.seen) == class);
-        of_class
-            .map(|example| error(example) / widths.predict(&example.features).max(NARROWEST))
-            .collect::<Vec<f32>>()
+        let of_class = untouched.iter().filter(|example| Acquaintance::of(example.seen) == class);
+        let score = |e: &&&Example| {
+            let error = (trees.over_expected(&e.features) - e.over_expected).abs();
+            error / doubt(&e.features).sqrt().max(NARROWEST)
+        };
+        of_class.map(|example| score(&example)).collect::<Vec<f32>>()
     };
     trees.widening = Acquaintance::ALL.map(|class| widening(scores(class), SHARE));
-    trees.forests[1] = widths;
+    // Kernels never seen are judged by costs that were found without them.
+    let unseen = Acquaintance::Unseen as usize;
+    let left: Vec<(f32, f32)> = sets.apart.iter().map(|error| (*error, 1.0)).collect();
+    trees.caution[unseen] = cautious(&left);
+    let errors = sets.apart.iter().map(|error| (error - trees.caution[unseen]).abs());
+    // The next kernel is one more of so many, not one more of all their rows.
+    let kernels = sets.cold_kernels.max(1) as f32;
+    let share = (((kernels + 1.0) * SHARE).ceil() / kernels).min(1.0);
+    trees.widening[unseen] = widening(errors.collect(), share);
     trees
 }
 
@@ -421,6 +493,17 @@ fn grow_trees(
 fn trusted(corrections: &[(f32, f32)]) -> f32 {
     let error = |trust: f32| -> f32 {
         corrections.iter().map(|(found, truth)| ((trust * found - truth).exp2() - 1.0).abs()).sum()
+    };
+    let shares = (0..=20).map(|nth| nth as f32 * 0.05);
+    let best = shares.clone().map(error).fold(f32::INFINITY, f32::min);
+    // A small gain on few rows is chance: the least trust that does nearly as well.
+    shares.into_iter().find(|share| error(*share) <= best * NEARLY).unwrap_or(0.0)
+}
+
+/// The caution that leaves the least mean error of times, of errors in log2 and their doubts.
+fn cautious(left: &[(f32, f32)]) -> f32 {
+    let error = |caution: f32| -> f32 {
+        left.iter().map(|(error, doubt)| ((error - caution * doubt).exp2() - 1.0).abs()).sum()
     };
     let shares = (0..=20).map(|nth| nth as f32 * 0.05);
     shares.min_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or(0.0)
@@ -495,9 +578,9 @@ fn train_large(
         say(&format!("large network: epoch {epoch} of {}, {own:.4} {other:.4}", plan.epochs));
     });
     charts.push(("loss-large-network.svg".into(), loss_chart("Large network", &trained.losses)));
-    let mut dense = trained.dense([1.0; 3]);
+    let mut dense = trained.dense([1.0; Acquaintance::ALL.len()]);
     let mut space = Space::default();
-    let mut scores: [Vec<f32>; 3] = Default::default();
+    let mut scores: [Vec<f32>; Acquaintance::ALL.len()] = Default::default();
     for example in widen {
         let class = Acquaintance::of(example.seen);
         let answer = dense.answer(&example.features, class, &mut space);
@@ -506,6 +589,59 @@ fn train_large(
     }
     dense.widening = scores.map(|scores| widening(scores, SHARE));
     dense
+}
+
+/// Trains the transformer and judges it as the others were. It is kept nowhere.
+fn compare_transformer(
+    source: &Source<'_>,
+    parts: &[Part],
+    options: &Options,
+    likeness: &Likeness,
+    charts: &mut Vec<(String, String)>,
+) -> Vec<Judged> {
+    let of = |part, count, salt: u64| source.passages(parts, part, count, options.seed ^ salt);
+    let mut train = Vec::new();
+    for (salt, count) in (60..).zip([1, 3, 10, transformer::LENGTH as u32]) {
+        train.extend(of(Part::Train, count, salt).into_iter().map(|(_, passage)| passage));
+    }
+    let plan = transformer::Plan { epochs: options.transformer_epochs, seed: options.seed ^ 0x7f };
+    let mut losses = Vec::new();
+    let trained = Transformer::train(&plan, likeness, &train, |epoch, loss| {
+        losses.push((epoch as f64, f64::from(loss)));
+    });
+    let series = [Series { name: "trained on".into(), points: losses }];
+    charts.push((
+        "loss-transformer.svg".into(),
+        curves("Transformer, for comparison", "epochs", "loss", &series),
+    ));
+    let asked = [
+        ("known", Part::JudgeKnown, transformer::LENGTH as u32),
+        ("unseen after 1", Part::JudgeUnseen, 1),
+        ("unseen after 3", Part::JudgeUnseen, 3),
+        ("unseen after 10", Part::JudgeUnseen, 10),
+    ];
+    let judge = |(split, part, count): (&str, Part, u32)| {
+        let pair = |(row, passage): (usize, Passage)| {
+            let found = trained.over_expected(&passage.asked, &passage.before);
+            let expected = f64::from(source.bound(row).expected());
+            Pair {
+                predicted: expected * f64::from(found).exp2(),
+                measured: source.rows()[row].median_ns,
+                half_width: None,
+            }
+        };
+        let pairs: Vec<Pair> =
+            of(part, count, 70 + u64::from(count)).into_iter().map(pair).collect();
+        Judged {
+            model: "transformer".into(),
+            split: split.into(),
+            time: time_scores(&pairs),
+            achieved_occupancy: ShareScores::default(),
+            sm_throughput: ShareScores::default(),
+            dram_throughput: ShareScores::default(),
+        }
+    };
+    asked.into_iter().map(judge).collect()
 }
 
 fn loss_chart(title: &str, losses: &[(f32, f32)]) -> String {

@@ -22,6 +22,7 @@ pub mod likeness;
 pub mod matmul;
 pub mod metrics;
 mod mix;
+pub mod model_card;
 pub mod models;
 pub mod ncu;
 pub mod network;
@@ -31,5 +32,6 @@ pub mod reload;
 pub mod rows;
 pub mod session;
 pub mod split;
+pub mod transformer;
 
 pub use error::Error;

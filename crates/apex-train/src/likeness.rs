@@ -23,16 +23,19 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Places of the parameters, all logarithms: bends, slopes, then these three.
+/// Places of the parameters: logarithms of bends and slopes and of these three, then the drift in units of its own.
 const BEND: usize = 2 * COMPARISONS;
 const LEVEL: usize = BEND + 1;
 const NOISE: usize = BEND + 2;
-const PARAMETERS: usize = BEND + 3;
+const DRIFT: usize = BEND + 3;
+const PARAMETERS: usize = DRIFT + COMPARISONS;
+const DRIFT_UNIT: f32 = 0.05;
 
 /// Where the parameters begin, and how firmly they are held there.
 const FIRST_BEND: f32 = -3.5;
 const FIRST_SLOPE: f32 = -4.0;
 const HELD: f64 = 0.25;
+const HELD_DRIFT: f64 = 4.0;
 const RATE: f32 = 0.15;
 const RANGE: (f32, f32) = (-11.0, 4.0);
 const NOISE_RANGE: (f32, f32) = (-8.0, -2.0);
@@ -50,6 +53,7 @@ pub fn learn(plan: &Plan, kernels: &[Launches], mut progress: impl FnMut(usize, 
     let mut parameters = vec![FIRST_BEND; PARAMETERS];
     parameters[COMPARISONS..BEND].fill(FIRST_SLOPE);
     (parameters[BEND], parameters[LEVEL], parameters[NOISE]) = (0.0, 0.0, -5.0);
+    parameters[DRIFT..].fill(0.0);
     let mut adam = Adam::new(PARAMETERS);
     for step in 0..plan.steps {
         let mut gradient = vec![0.0; PARAMETERS];
@@ -61,11 +65,15 @@ pub fn learn(plan: &Plan, kernels: &[Launches], mut progress: impl FnMut(usize, 
             let first = if at < COMPARISONS { FIRST_BEND } else { FIRST_SLOPE };
             *gradient += HELD * f64::from(parameters[at] - first);
         }
+        for (gradient, drift) in gradient[DRIFT..].iter_mut().zip(&parameters[DRIFT..]) {
+            *gradient += HELD_DRIFT * f64::from(*drift);
+        }
         let flat: Vec<f32> = gradient.iter().map(|value| *value as f32).collect();
         let done = step as f32 / plan.steps as f32;
         let rate = RATE * (0.02 + 0.98 * 0.5 * (1.0 + (std::f32::consts::PI * done).cos()));
         adam.step(&mut parameters, &flat, rate, 0.0);
-        parameters.iter_mut().for_each(|value| *value = value.clamp(RANGE.0, RANGE.1));
+        let logarithms = &mut parameters[..DRIFT];
+        logarithms.iter_mut().for_each(|value| *value = value.clamp(RANGE.0, RANGE.1));
         parameters[NOISE] = parameters[NOISE].clamp(NOISE_RANGE.0, NOISE_RANGE.1);
         progress(step + 1, sum / launches.max(1) as f64);
     }
@@ -73,6 +81,7 @@ pub fn learn(plan: &Plan, kernels: &[Launches], mut progress: impl FnMut(usize, 
     Likeness {
         bends: list(0),
         slopes: list(COMPARISONS),
+        drift: std::array::from_fn(|at| DRIFT_UNIT * parameters[DRIFT + at]),
         mean,
         scale,
         bend: parameters[BEND].exp(),
@@ -160,10 +169,23 @@ fn unlikely(
     }
     factor(&mut matrix, count);
     let (inverse, logs) = inverted(&matrix, count);
-    let weights: Vec<f64> = (0..count)
-        .map(|a| (0..count).map(|b| inverse[a * count + b] * group.times[b]).sum())
+    let times: Vec<f64> = group
+        .times
+        .iter()
+        .zip(&normal)
+        .map(|(time, normal)| {
+            let drift = parameters[DRIFT..].iter().zip(normal).map(|(drift, at)| drift * at);
+            time - f64::from(DRIFT_UNIT * drift.sum::<f32>())
+        })
         .collect();
-    let fit: f64 = weights.iter().zip(&group.times).map(|(weight, time)| weight * time).sum();
+    let weights: Vec<f64> =
+        (0..count).map(|a| (0..count).map(|b| inverse[a * count + b] * times[b]).sum()).collect();
+    let fit: f64 = weights.iter().zip(&times).map(|(weight, time)| weight * time).sum();
+    for (weight, normal) in weights.iter().zip(&normal) {
+        for (gradient, at) in gradient[DRIFT..].iter_mut().zip(normal) {
+            *gradient -= weight * f64::from(DRIFT_UNIT * at);
+        }
+    }
     let mut of_bends = [0.0_f64; COMPARISONS];
     let mut of_slopes = [0.0_f64; COMPARISONS];
     for a in 0..count {
@@ -273,8 +295,8 @@ mod tests {
         let mut losses = Vec::new();
         let found = learn(&plan, &kernels(12, 40), |_, loss| losses.push(loss));
         assert!(losses[59] < losses[0] - 0.3, "{} {}", losses[0], losses[59]);
-        assert!(found.bends[0] > 5.0 * found.bends[2], "{:?}", &found.bends[..4]);
-        assert!(found.slopes[1] > 5.0 * found.slopes[2], "{:?}", &found.slopes[..4]);
+        assert!(found.bends[0] > 2.0 * found.bends[2], "{:?}", &found.bends[..4]);
+        assert!(found.slopes[1] > 2.0 * found.slopes[2], "{:?}", &found.slopes[..4]);
         assert_eq!(learn(&plan, &kernels(12, 40), |_, _| {}), found);
     }
 
@@ -288,9 +310,10 @@ mod tests {
         };
         let mut parameters = vec![-1.5; PARAMETERS];
         parameters[NOISE] = -3.0;
+        parameters[DRIFT..].fill(0.5);
         let mut gradient = vec![0.0; PARAMETERS];
         unlikely(&group, &parameters, &mean, &scale, &mut gradient);
-        for at in [0, 1, 3, COMPARISONS, COMPARISONS + 1, BEND, LEVEL, NOISE] {
+        for at in [0, 1, 3, COMPARISONS, COMPARISONS + 1, BEND, LEVEL, NOISE, DRIFT + 1] {
             let value = |step: f32| {
                 let mut moved = parameters.clone();
                 moved[at] += step;

@@ -6,6 +6,7 @@
 
 use crate::Error;
 use crate::fit::{Fitted, Report};
+use crate::model_card;
 use crate::peaks::Peaks;
 use apex_policy::predict::dense::DenseNetwork;
 use apex_policy::predict::features::{FNV_START, NAMES, SMALL, fnv, list_hash};
@@ -29,6 +30,8 @@ pub const LARGE_FILE: &str = "large-network.onnx";
 pub const LARGE_BYTES_FILE: &str = "large-network-int8.onnx";
 /// File of the rows that later models are compared on.
 pub const CHECK_FILE: &str = "check-set.safetensors";
+/// File of the models' card, for people.
+pub const CARD_FILE: &str = "models.md";
 /// File of everything that is known of the models.
 pub const MANIFEST_FILE: &str = "manifest.json";
 
@@ -95,6 +98,7 @@ pub fn write(folder: &Path, fitted: &Fitted, data_hash: u64) -> Result<Manifest,
     for (name, picture) in &fitted.charts {
         replace(&folder.join(name), picture.as_bytes())?;
     }
+    replace(&folder.join(CARD_FILE), model_card::text(&fitted.report, &files, &data).as_bytes())?;
     let names = |places: &[usize]| places.iter().map(|place| NAMES[*place].to_owned()).collect();
     let manifest = Manifest {
         schema: SCHEMA,

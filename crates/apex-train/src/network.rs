@@ -11,6 +11,7 @@ use crate::random::Random;
 use apex_policy::predict::dense::{DenseLayer, DenseNetwork};
 use apex_policy::predict::features::{COUNT, SMALL};
 use apex_policy::predict::network::{INPUTS, Layer, OUTPUTS, SmallNetwork};
+use apex_policy::predict::trees::Acquaintance;
 
 /// How a network is trained.
 #[derive(Clone, Debug)]
@@ -221,7 +222,7 @@ impl Trained {
 
     /// The network in the form that the daemon runs.
     #[must_use]
-    pub fn dense(&self, widening: [f32; 3]) -> DenseNetwork {
+    pub fn dense(&self, widening: [f32; Acquaintance::ALL.len()]) -> DenseNetwork {
         let layers = self.weights.iter().zip(&self.biases).enumerate();
         let layers = layers.map(|(nth, (weights, biases))| {
             let by_output = transposed(weights, self.sizes[nth], self.sizes[nth + 1]);
@@ -360,7 +361,7 @@ mod tests {
         let plan = Plan { epochs: 2, ..plan(&[40, 24], 5) };
         let trained = train(&plan, &all_inputs(), &examples, &[], |_, _, _| {});
         assert!(trained.small(1.0, true).is_none());
-        let dense = trained.dense([1.0; 3]);
+        let dense = trained.dense([1.0; Acquaintance::ALL.len()]);
         let layers = trained.run(Threads::one(), &all_inputs(), &[&examples[7]]);
         let mut space = Space::default();
         for (found, expected) in

@@ -121,7 +121,7 @@ fn results_are_the_same_under_every_policy() {
         assert_eq!((latency.stdout.as_str(), latency.code), (alone.stdout.as_str(), Some(0)));
         assert_eq!((batch.stdout.as_str(), batch.code), (batch_alone.stdout.as_str(), Some(0)));
         let said = sentence(&latency);
-        assert!(said.contains(" as latency under ") && said.contains("30 bursts"), "{said}");
+        assert!(said.contains(" as latency under ") && said.contains(" bursts"), "{said}");
         assert!(sentence(&batch).contains("without MPS"), "{}", batch.stderr);
     }
 }

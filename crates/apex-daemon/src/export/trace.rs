@@ -94,6 +94,8 @@ impl<F: TraceFormat> Painter<'_, F> {
     fn paint(&mut self, row: &Row) -> io::Result<()> {
         match row.what {
             What::GpuTime { .. } => self.gpu_time(row),
+            // No calls of their own.
+            What::Passed { .. } | What::Contents { .. } => Ok(()),
             What::Life(life) if life.object == ObjectKind::Thread => self.thread(row).map(drop),
             _ => {
                 self.call(row)?;

@@ -306,3 +306,126 @@ impl std::fmt::Debug for Controller {
         f.debug_struct("Controller").field("gpu", &self.files.gpu()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::grants::Rule;
+    use super::*;
+    use apex_core::gate_page::{Page, claim_word, process_state};
+    use std::sync::atomic::Ordering;
+
+    struct Place {
+        _directory: tempfile::TempDir,
+        files: Files,
+        page: Page,
+    }
+
+    fn place() -> Place {
+        let directory = tempfile::tempdir().unwrap();
+        let files = Files::of(directory.path(), "gpu");
+        files.create(0o600, 0o600).unwrap();
+        let page = Page::map(&files).unwrap();
+        Place { _directory: directory, files, page }
+    }
+
+    impl Place {
+        fn lead(&self, allow: &[Rule]) -> Controller {
+            let grants = Grants::listed(allow).unwrap();
+            Controller::lead(&self.files, "priority", &grants, false).unwrap().unwrap()
+        }
+
+        /// A program of this claim asks for a class.
+        fn enter(&self, slot: usize, claim: u64, class: Class) {
+            self.page.own(slot, Own::Claim).store(claim, Ordering::Relaxed);
+            self.page.own(slot, Own::Class).store(class as u64 + 1, Ordering::Relaxed);
+        }
+
+        fn class(&self, slot: usize) -> Option<Class> {
+            let code = self.page.grant(slot, Grant::Class);
+            u8::try_from(code.wrapping_sub(1)).ok().and_then(Class::from_code)
+        }
+    }
+
+    fn anybody(class: &str) -> Rule {
+        Rule { class: class.into(), ..Rule::default() }
+    }
+
+    fn claim_of(pid: u32) -> u64 {
+        claim_word(pid, process_state(pid).unwrap().1)
+    }
+
+    #[test]
+    fn a_batch_program_is_gated_as_soon_as_a_latency_program_is_there() {
+        let place = place();
+        let mut controller = place.lead(&[anybody("latency")]);
+        place.enter(0, claim_of(std::process::id()), Class::Batch);
+        assert_eq!(controller.step(1_000_000_000).unwrap(), IDLE_STEP);
+        assert_eq!(place.page.grant(0, Grant::Gated), 0, "alone it is left alone");
+        place.enter(5, claim_of(1), Class::Latency);
+        assert_eq!(controller.step(1_002_000_000).unwrap(), STEP);
+        assert_eq!((place.class(0), place.class(5)), (Some(Class::Batch), Some(Class::Latency)));
+        assert_eq!(place.page.grant(0, Grant::Gated), 1);
+        assert_eq!(place.page.grant(0, Grant::YieldsTo), 1 << 5);
+        assert!((1..=MOST_PATIENCE_NS).contains(&place.page.grant(0, Grant::PatienceNs)));
+        assert_eq!(place.page.setting(Setting::GatedSlots), 1);
+        assert_eq!(place.page.setting(Setting::Heartbeat), 1_002_000_000);
+        // It stops taking part.
+        place.page.own(5, Own::Class).store(0, Ordering::Relaxed);
+        controller.step(1_004_000_000).unwrap();
+        assert_eq!(place.page.grant(0, Grant::Gated), 0);
+    }
+
+    #[test]
+    fn a_class_is_granted_and_a_process_has_it_once() {
+        let place = place();
+        let mut controller = place.lead(&[anybody("latency")]);
+        place.enter(0, claim_of(1), Class::Latency);
+        place.enter(1, claim_of(1), Class::Latency);
+        place.enter(2, claim_of(std::process::id()), Class::Batch);
+        controller.step(1_000_000_000).unwrap();
+        assert_eq!((place.class(0), place.class(1)), (Some(Class::Latency), Some(Class::Normal)));
+        drop(controller);
+        let mut strict = place.lead(&[]);
+        strict.step(2_000_000_000).unwrap();
+        assert_eq!(place.class(0), Some(Class::Normal), "nobody allows more");
+    }
+
+    #[test]
+    fn the_dead_count_for_nothing_and_leave_their_slot() {
+        let place = place();
+        let mut controller = place.lead(&[anybody("latency")]);
+        let gone = claim_word(claimed_by(claim_of(1)), 1 << 30);
+        place.enter(0, gone, Class::Latency);
+        place.page.shared(Shared::BurstsOpen).store(1, Ordering::Relaxed);
+        place.enter(1, claim_of(std::process::id()), Class::Batch);
+        controller.step(10_000_000_000).unwrap();
+        assert_eq!(place.page.grant(1, Grant::Gated), 0);
+        controller.step(10_000_000_000 + REMAINS_NS + 1).unwrap();
+        assert_eq!(place.page.own(0, Own::Claim).load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn one_leads() {
+        let place = place();
+        let first = place.lead(&[]);
+        let grants = Grants::OfUser(0);
+        assert!(Controller::lead(&place.files, "fair", &grants, false).unwrap().is_none());
+        drop(first);
+        assert!(Controller::lead(&place.files, "fair", &grants, false).unwrap().is_some());
+    }
+
+    #[test]
+    fn nonsense_on_the_page_is_survived() {
+        let place = place();
+        let mut controller = place.lead(&[anybody("latency")]);
+        let words = Words::open(&place.files.programs(), true).unwrap();
+        for value in [u64::MAX, 1, u64::MAX / 2, 0x5555_5555_5555_5555] {
+            let noise = vec![value; SLOTS * gate_page::SLOT_WORDS];
+            words.write(gate_page::HEAD_WORDS, &noise).unwrap();
+            words.write(1, &[value; 40]).unwrap();
+            for millis in 0..20 {
+                controller.step(1_000_000_000 + millis * 2_000_000).unwrap();
+            }
+        }
+    }
+}

@@ -135,7 +135,7 @@ impl Tally {
         });
     }
 
-    fn devices_used(&self, known: &Known) -> u64 {
+    pub(super) fn devices_used(&self, known: &Known) -> u64 {
         let launched = self.configs.keys().map(|key| (key.process, key.device));
         let by_graph = self.graphs.iter().map(|(&(process, _), graph)| (process, graph.device));
         let pairs: BTreeSet<_> = launched.chain(by_graph).collect();

@@ -12,13 +12,7 @@ pub(crate) fn fit(device: &Device, kernel: &Kernel, shape: &LaunchShape) -> Opti
         return None;
     }
     let chip = chip(device)?;
-    let needs = KernelNeeds {
-        registers: narrow(kernel.registers),
-        static_shared: narrow(kernel.static_shared),
-        dynamic_shared: shape.dynamic_shared,
-        max_dynamic_shared: narrow(kernel.max_dynamic_shared).max(shape.dynamic_shared),
-        carveout: Carveout::from_attribute(i32::try_from(kernel.carveout).unwrap_or(-1)),
-    };
+    let needs = needs(kernel, shape.dynamic_shared);
     let shape = apex_policy::LaunchShape { grid: shape.grid, block: shape.block.map(u32::from) };
     let facts = launch_facts(&chip, narrow(device.sms), &needs, &shape);
     Some(Fit {
@@ -29,6 +23,17 @@ pub(crate) fn fit(device: &Device, kernel: &Kernel, shape: &LaunchShape) -> Opti
         tail_fraction: f64::from(facts.tail_fraction),
         idle_lanes: u64::from(facts.idle_lanes),
     })
+}
+
+/// What a kernel takes with so much dynamic shared memory.
+pub(crate) fn needs(kernel: &Kernel, dynamic_shared: u32) -> KernelNeeds {
+    KernelNeeds {
+        registers: narrow(kernel.registers),
+        static_shared: narrow(kernel.static_shared),
+        dynamic_shared,
+        max_dynamic_shared: narrow(kernel.max_dynamic_shared).max(dynamic_shared),
+        carveout: Carveout::from_attribute(i32::try_from(kernel.carveout).unwrap_or(-1)),
+    }
 }
 
 /// The capability's limits, with what the device itself says put over them.
@@ -49,6 +54,6 @@ pub fn chip(device: &Device) -> Option<Chip> {
     Some(chip)
 }
 
-fn narrow(value: u64) -> u32 {
+pub(crate) fn narrow(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }

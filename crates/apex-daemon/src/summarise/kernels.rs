@@ -23,7 +23,7 @@ pub(super) struct Times {
 /// A measured mean: nanoseconds, how many were timed, how.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mean {
-    nanos: f64,
+    pub(super) nanos: f64,
     timed: u64,
     basis: TimeBasis,
 }

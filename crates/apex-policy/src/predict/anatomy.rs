@@ -38,7 +38,8 @@ macro_rules! parts {
         pub const NAMES: &[&str] = &[$($(stringify!($name)),+),+];
         /// How many parts there are.
         pub const PARTS: usize = NAMES.len();
-        /// What each part costs on a large GPU of 2022 to 2024, in nanoseconds: where a device has no rows.
+        /// What each part costs on a large GPU in round figures, in nanoseconds, for devices without rows: peak
+        /// rates for arithmetic and bytes, usual latencies for the rest.
         pub const USUAL: Costs = [$($($cost),+),+];
         const GROUP_OF: [usize; PARTS] = [$($(Group::$group as usize + 0 * stringify!($name).len()),+),+];
 
@@ -84,54 +85,54 @@ pub type Costs = [f32; PARTS];
 
 parts! { |view|
     Launch {
-        launch = 1.0, 1_950.0;
+        launch = 1.0, 2_000.0;
     }
     Blocks {
-        blocks = view.blocks, 0.44;
+        blocks = view.blocks, 0.5;
         blocks_on_one = view.blocks_on_one, 0.0;
     }
     Chain {
-        waves = view.waves, 40.0;
-        whole_waves = view.whole_waves, 47.0;
-        chain_instructions = view.waves * view.mix.total as f32, 0.94;
-        chain_loads = view.waves * view.mix.load_global as f32, 4.8;
-        chain_special = view.waves * view.mix.special as f32, 15.0;
-        chain_barriers = view.waves * view.mix.barrier as f32, 112.0;
+        waves = view.waves, 50.0;
+        whole_waves = view.whole_waves, 50.0;
+        chain_instructions = view.waves * view.mix.total as f32, 1.0;
+        chain_loads = view.waves * view.mix.load_global as f32, 5.0;
+        chain_special = view.waves * view.mix.special as f32, 20.0;
+        chain_barriers = view.waves * view.mix.barrier as f32, 100.0;
     }
     ChainFlops {
-        chain_single = view.waves * view.single, 0.35;
-        chain_double = view.waves * view.double, 0.45;
-        chain_tensor = view.waves * view.tensor, 0.04;
+        chain_single = view.waves * view.single, 1.0;
+        chain_double = view.waves * view.double, 1.0;
+        chain_tensor = view.waves * view.tensor, 0.05;
     }
     ChainBytes {
         chain_bytes = view.waves * view.bytes_each, 0.0;
-        chain_looped_bytes = view.waves * view.looped_each, 23.0;
+        chain_looped_bytes = view.waves * view.looped_each, 25.0;
     }
     Issue {
         warps = view.warps_on_one, 0.0;
-        issue_instructions = view.warps_on_one * view.mix.total as f32, 0.024;
+        issue_instructions = view.warps_on_one * view.mix.total as f32, 0.02;
         issue_accesses = view.warps_on_one * (view.mix.load_global + view.mix.store_global) as f32, 0.0;
-        issue_special = view.warps_on_one * view.mix.special as f32, 1.2;
-        issue_atomics = view.warps_on_one * view.mix.atomic as f32, 1.3;
+        issue_special = view.warps_on_one * view.mix.special as f32, 1.0;
+        issue_atomics = view.warps_on_one * view.mix.atomic as f32, 1.0;
     }
     IssueFlops {
-        issue_single = view.warps_on_one * view.single, 0.1;
-        issue_double = view.warps_on_one * view.double, 0.1;
-        issue_tensor = view.warps_on_one * view.tensor, 0.0042;
+        issue_single = view.warps_on_one * view.single, 0.063;
+        issue_double = view.warps_on_one * view.double, 0.13;
+        issue_tensor = view.warps_on_one * view.tensor, 0.0043;
     }
     IssueBytes {
-        issue_bytes = view.warps_on_one * view.bytes_each, 0.035;
-        issue_looped_bytes = view.warps_on_one * view.looped_each, 0.14;
+        issue_bytes = view.warps_on_one * view.bytes_each, 0.1;
+        issue_looped_bytes = view.warps_on_one * view.looped_each, 0.1;
     }
     Bytes {
-        bytes = view.bytes, 1.1e-4;
+        bytes = view.bytes, 1e-4;
     }
     Beyond {
-        bytes_beyond_cache = view.bytes_beyond, 1.3e-4;
+        bytes_beyond_cache = view.bytes_beyond, 2e-4;
     }
     Serial {
         threads = view.threads, 0.0;
-        atomics = view.threads * view.mix.atomic as f32, 1.4e-3;
+        atomics = view.threads * view.mix.atomic as f32, 1e-3;
     }
 }
 

@@ -289,7 +289,7 @@ pub(super) mod tests {
             layers: layers.collect(),
             mean: vec![0.5; sizes[0]],
             scale: vec![2.0; sizes[0]],
-            widening: [1.0; 3],
+            widening: [1.0; Acquaintance::ALL.len()],
         }
     }
 

@@ -87,6 +87,16 @@ features! { |view|
     step_1 = step(view, 1);
     step_2 = step(view, 2);
     step_3 = step(view, 3);
+    // How often a loop runs if the integer is the number of its items, and a thread, a block or all share them.
+    trips_thread_0 = trips(view, 0, threads(view));
+    trips_thread_1 = trips(view, 1, threads(view));
+    trips_thread_2 = trips(view, 2, threads(view));
+    trips_block_0 = trips(view, 0, view.exact.blocks as f32);
+    trips_block_1 = trips(view, 1, view.exact.blocks as f32);
+    trips_block_2 = trips(view, 2, view.exact.blocks as f32);
+    trips_inside_0 = trips(view, 0, view.exact.threads_per_block as f32);
+    trips_inside_1 = trips(view, 1, view.exact.threads_per_block as f32);
+    trips_inside_2 = trips(view, 2, view.exact.threads_per_block as f32);
     allocations = counted(view.question.arguments.allocations.iter().map(|&a| a as f32).sum());
     arguments = f32::from(view.question.arguments.count);
     // The instruction mix.
@@ -173,7 +183,7 @@ pub const SMALL: [usize; 8] = [
 
 /// What launches of one kernel are compared by, by their places in the list: see
 /// [`crate::predict::neighbours`].
-pub const COMPARED: [usize; 58] = places([
+pub const COMPARED: [usize; 67] = places([
     "block_x",
     "block_y",
     "block_z",
@@ -200,6 +210,15 @@ pub const COMPARED: [usize; 58] = places([
     "allocation_2",
     "allocation_3",
     "allocation_4",
+    "trips_thread_0",
+    "trips_thread_1",
+    "trips_thread_2",
+    "trips_block_0",
+    "trips_block_1",
+    "trips_block_2",
+    "trips_inside_0",
+    "trips_inside_1",
+    "trips_inside_2",
     "step_0",
     "step_1",
     "step_2",
@@ -260,6 +279,14 @@ pub fn base(features: &[f32; COUNT]) -> f32 {
         true => features[LINE],
         false => 0.0,
     }
+}
+
+/// The square of how far off [`base`] usually is, in log2; one for a kernel never seen.
+#[inline]
+#[must_use]
+pub fn doubt(features: &[f32; COUNT]) -> f32 {
+    const DOUBT: usize = place("history_doubt");
+    if features[DOUBT] > 0.0 { features[DOUBT] * features[DOUBT] } else { 1.0 }
 }
 
 /// The small network's inputs alone, from what was already computed: the same numbers in a tenth of the time.
@@ -340,6 +367,15 @@ fn shared(question: &Question<'_>) -> f32 {
 fn integer(view: &View<'_>, at: usize) -> f32 {
     const { assert!(INTEGERS == 8) };
     counted(view.question.arguments.integers[at] as f32)
+}
+
+fn threads(view: &View<'_>) -> f32 {
+    view.exact.blocks as f32 * view.exact.threads_per_block as f32
+}
+
+fn trips(view: &View<'_>, at: usize, sharers: f32) -> f32 {
+    let items = view.question.arguments.integers[at] as f32;
+    log2((items / sharers.max(1.0)).ceil().max(1.0))
 }
 
 fn allocation(view: &View<'_>, at: usize) -> f32 {

@@ -3,7 +3,7 @@
 //! The kernel's line knows how time grows with work. What it cannot know (a block size that wastes lanes, a stride
 //! that defeats the caches, an argument that is a number of rounds) shows in launches that were alike. Times over
 //! what was expected are taken as a Gaussian process: a level of the kernel, a slope along each number that launches
-//! are compared by, and bends that only near launches share. How alike launches are was learned from many kernels
+//! are compared by (kernels share a part of it), and bends that only near launches share. How alike launches are was learned from many kernels
 //! ([`Likeness`]), so a kernel needs few launches of its own, and the answer knows its own doubt. The daemon keeps
 //! these; inside a program the line must do.
 
@@ -30,6 +30,8 @@ pub struct Likeness {
     pub bends: Signature,
     /// How much a kernel may slope along each number, for one unit of [`Likeness::scale`].
     pub slopes: Signature,
+    /// How kernels slope along each number on average, for one unit of [`Likeness::scale`].
+    pub drift: Signature,
     /// The usual value of each number.
     pub mean: Signature,
     /// The inverse of its usual deviation.
@@ -48,6 +50,7 @@ impl Default for Likeness {
         Likeness {
             bends: [0.02; COMPARISONS],
             slopes: [0.01; COMPARISONS],
+            drift: [0.0; COMPARISONS],
             mean: [0.0; COMPARISONS],
             scale: [0.2; COMPARISONS],
             bend: 0.5,
@@ -61,11 +64,12 @@ impl Likeness {
     /// The launch's numbers in units of likeness.
     #[must_use]
     pub fn place(&self, signature: &Signature) -> Place {
-        let mut place = Place { bends: [0.0; COMPARISONS], slopes: [0.0; COMPARISONS] };
+        let mut place = Place { bends: [0.0; COMPARISONS], slopes: [0.0; COMPARISONS], usual: 0.0 };
         for at in 0..COMPARISONS {
             place.bends[at] = signature[at] * self.bends[at].sqrt();
             let normal = (signature[at] - self.mean[at]) * self.scale[at];
             place.slopes[at] = normal * self.slopes[at].sqrt();
+            place.usual += normal * self.drift[at];
         }
         place
     }
@@ -93,6 +97,7 @@ impl Likeness {
         let likeness = Likeness {
             bends: list("bends")?.map(|bend| bend.max(0.0)),
             slopes: list("slopes")?.map(|slope| slope.max(0.0)),
+            drift: list("drift")?,
             mean: list("mean")?,
             scale: list("scale")?,
             bend: whole[0].max(0.0),
@@ -108,6 +113,7 @@ impl Likeness {
     pub fn write(&self, file: TensorWriter) -> TensorWriter {
         file.floats("likeness.bends", &[COMPARISONS], &self.bends)
             .floats("likeness.slopes", &[COMPARISONS], &self.slopes)
+            .floats("likeness.drift", &[COMPARISONS], &self.drift)
             .floats("likeness.mean", &[COMPARISONS], &self.mean)
             .floats("likeness.scale", &[COMPARISONS], &self.scale)
             .floats("likeness.whole", &[3], &[self.bend, self.level, self.noise])
@@ -128,6 +134,8 @@ pub fn bent(square: f64) -> f64 {
 pub struct Place {
     bends: Signature,
     slopes: Signature,
+    /// What kernels take there on average.
+    usual: f32,
 }
 
 /// What launches like it took, as log2 over the expected time.
@@ -222,7 +230,11 @@ impl Solved {
             self.weights.clear();
         }
         if self.weights.is_empty() {
-            let times: Vec<f64> = entries.iter().map(|(_, time)| f64::from(*time)).collect();
+            let times: Vec<f64> = entries
+                .iter()
+                .zip(&self.places)
+                .map(|((_, time), place)| f64::from(time - place.usual))
+                .collect();
             self.weights = self.back(self.halfway(&times));
         }
     }
@@ -263,7 +275,7 @@ impl Solved {
         let known: f64 = self.halfway(&with_all).iter().map(|value| value * value).sum();
         let own = self.likeness.together(&place, &place) + f64::from(self.likeness.noise);
         let deviation = (own - known).max(f64::from(self.likeness.noise)).sqrt();
-        Near { mean: mean as f32, deviation: deviation as f32 }
+        Near { mean: place.usual + mean as f32, deviation: deviation as f32 }
     }
 }
 

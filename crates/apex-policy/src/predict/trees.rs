@@ -7,7 +7,7 @@
 //! kernel's past says, or what its parts cost on the device where it has none. How alike launches are comes in the
 //! same file, because the trees were grown on what that says.
 
-use super::features::{COUNT, HISTORY_COUNT, base, list_hash};
+use super::features::{COUNT, HISTORY_COUNT, base, doubt, list_hash};
 use super::neighbours::Likeness;
 use super::network::{NARROWEST, check_golden};
 use super::tensor_file::{Refusal, TensorFile, TensorWriter};
@@ -170,13 +170,15 @@ pub enum Acquaintance {
     /// Measured fewer than ten times.
     Few,
     /// Measured ten times or more.
+    Some,
+    /// Measured thirty times or more.
     Known,
 }
 
 impl Acquaintance {
     /// All, in the order of the factors in a file.
-    pub const ALL: [Acquaintance; 3] =
-        [Acquaintance::Unseen, Acquaintance::Few, Acquaintance::Known];
+    pub const ALL: [Acquaintance; 4] =
+        [Acquaintance::Unseen, Acquaintance::Few, Acquaintance::Some, Acquaintance::Known];
 
     /// By the number of measured times.
     #[must_use]
@@ -184,6 +186,7 @@ impl Acquaintance {
         match measured {
             0 => Acquaintance::Unseen,
             1..10 => Acquaintance::Few,
+            10..30 => Acquaintance::Some,
             _ => Acquaintance::Known,
         }
     }
@@ -210,7 +213,8 @@ pub struct TreesAnswer {
     pub dram_throughput: f32,
 }
 
-/// Names of the forests, in the order of the outputs.
+/// Names of the forests, in the order of the outputs: the correction in log2, what the kernel's own doubt is
+/// multiplied with, and shares of peaks.
 pub const FORESTS: [&str; 5] =
     ["over_base", "half_width", "achieved_occupancy", "sm_throughput", "dram_throughput"];
 
@@ -224,6 +228,9 @@ pub struct Trees {
     /// The share of the first forest's correction that is taken, for each [`Acquaintance`]: what was learned of
     /// some kernels need not hold for others.
     pub trust: [f32; Acquaintance::ALL.len()],
+    /// What is taken off for doubt, for each [`Acquaintance`]: a time that is guessed too long errs by more, as a
+    /// share of the true one, than one guessed as much too short.
+    pub caution: [f32; Acquaintance::ALL.len()],
     /// How alike launches of a kernel are.
     pub likeness: Likeness,
 }
@@ -245,8 +252,19 @@ impl Trees {
     /// log2 of time over the expected time, without the other outputs.
     #[must_use]
     pub fn over_expected(&self, features: &[f32; COUNT]) -> f32 {
-        let trust = self.trust[Acquaintance::seen_in(features) as usize];
-        base(features) + trust * self.forests[0].run(&padded(features))
+        let class = Acquaintance::seen_in(features);
+        // Most classes take nothing of the trees: then they need not be walked.
+        let corrected = match self.trust[class as usize] {
+            0.0 => 0.0,
+            trust => trust * self.forests[0].run(&padded(features)),
+        };
+        self.from_past(features, class) + corrected
+    }
+
+    /// What the kernel's past says, with the caution that its doubt asks for.
+    #[inline]
+    fn from_past(&self, features: &[f32; COUNT], class: Acquaintance) -> f32 {
+        base(features) - self.caution[class as usize] * doubt(features)
     }
 
     /// The outputs with their meaning.
@@ -254,8 +272,10 @@ impl Trees {
     pub fn answer(&self, features: &[f32; COUNT], acquaintance: Acquaintance) -> TreesAnswer {
         let [over_base, half_width, achieved, sm, dram] = self.outputs(features);
         TreesAnswer {
-            over_expected: base(features) + self.trust[acquaintance as usize] * over_base,
-            half_width: half_width.max(NARROWEST) * self.widening[acquaintance as usize],
+            over_expected: self.from_past(features, acquaintance)
+                + self.trust[acquaintance as usize] * over_base,
+            half_width: (half_width * doubt(features).sqrt()).max(NARROWEST)
+                * self.widening[acquaintance as usize],
             achieved_occupancy: achieved.clamp(0.0, 1.0),
             sm_throughput: sm.clamp(0.0, 1.0),
             dram_throughput: dram.clamp(0.0, 1.0),
@@ -272,6 +292,7 @@ impl Trees {
         }
         trees.widening.copy_from_slice(&file.floats("widening", &[Acquaintance::ALL.len()])?);
         trees.trust.copy_from_slice(&file.floats("trust", &[Acquaintance::ALL.len()])?);
+        trees.caution.copy_from_slice(&file.floats("caution", &[Acquaintance::ALL.len()])?);
         trees.likeness = Likeness::read(&file)?;
         let inputs = file.floats("golden.inputs", &[0, COUNT])?;
         let outputs = file.floats("golden.outputs", &[inputs.len() / COUNT, FORESTS.len()])?;
@@ -301,6 +322,7 @@ impl Trees {
             .write(file)
             .floats("widening", &[Acquaintance::ALL.len()], &self.widening)
             .floats("trust", &[Acquaintance::ALL.len()], &self.trust)
+            .floats("caution", &[Acquaintance::ALL.len()], &self.caution)
             .floats("golden.inputs", &[golden.len(), COUNT], golden.as_flattened())
             .floats("golden.outputs", &[golden.len(), FORESTS.len()], &outputs)
             .finish()
@@ -331,8 +353,9 @@ pub(super) mod tests {
     pub(in crate::predict) fn sample(seed: u64) -> Trees {
         Trees {
             forests: std::array::from_fn(|nth| forest(11 + nth, seed + nth as u64)),
-            widening: [3.0, 2.0, 1.0],
-            trust: [0.5, 0.7, 0.9],
+            widening: [3.0, 2.0, 1.5, 1.0],
+            trust: [0.5, 0.7, 0.8, 0.9],
+            caution: [0.3, 0.2, 0.1, 0.0],
             likeness: Likeness::default(),
         }
     }
@@ -393,6 +416,7 @@ pub(super) mod tests {
     fn acquaintance_grows_with_measurements() {
         assert_eq!(Acquaintance::of(0), Acquaintance::Unseen);
         assert_eq!(Acquaintance::of(9), Acquaintance::Few);
-        assert_eq!(Acquaintance::of(10), Acquaintance::Known);
+        assert_eq!(Acquaintance::of(10), Acquaintance::Some);
+        assert_eq!(Acquaintance::of(30), Acquaintance::Known);
     }
 }

@@ -20,6 +20,8 @@ const MARKS: usize = 32;
 const MARKS_PER_BUDGET: u64 = 2;
 /// No more than one event for so much work, however small the budget.
 const LEAST_SPACING_NS: u64 = 20_000;
+/// A thread that waits asks the driver at most so often.
+const ASK_EVERY_NS: u64 = 10_000;
 /// Work is taken as done when this and twice its own length have passed since the last launch.
 const EXPIRES_NS: u64 = 5_000_000;
 
@@ -30,6 +32,8 @@ pub(super) struct Flight {
     /// Time that has drained it since the last known end, and until when that was counted.
     drained: AtomicU64,
     counted: AtomicU64,
+    /// When events were last asked for.
+    asked: AtomicU64,
 }
 
 #[derive(Default)]
@@ -67,6 +71,7 @@ impl Flight {
             marks: core::array::from_fn(|_| Mark::default()),
             drained: AtomicU64::new(0),
             counted: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
         }
     }
 
@@ -133,6 +138,18 @@ impl Flight {
             unsafe { (driver().cuEventRecord)(event, stream as CUstream) == CUDA_SUCCESS };
         mark.state.store(if recorded { PENDING } else { FREE }, Ordering::Release);
         recorded
+    }
+
+    /// Whether the driver may be asked again: not more often than it takes to learn something.
+    pub(super) fn is_due(&self, now: u64) -> bool {
+        let asked = self.asked.load(Ordering::Relaxed);
+        now.saturating_sub(asked) >= ASK_EVERY_NS
+            && self.asked.compare_exchange(asked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether there is an event to look for.
+    pub(super) fn has_events(&self) -> bool {
+        self.marks.iter().any(|mark| mark.state.load(Ordering::Relaxed) != FREE)
     }
 
     /// Looks which events have passed. Says whether anything was found done.

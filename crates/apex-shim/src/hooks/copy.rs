@@ -2,7 +2,7 @@
 //! from the addresses; which host memory was pinned too.
 
 use crate::record::Note;
-use crate::{gate, outputs};
+use crate::{detail, gate, outputs};
 use apex_core::event::{Copy, Direction, What};
 use apex_cuda::types::*;
 
@@ -218,6 +218,9 @@ fn direction(from: u32, to: u32) -> Direction {
 #[inline(always)]
 fn copy(direction: Direction, to: u64, from: u64, bytes: u64, stream: Option<CUstream>) -> Note {
     gate::copied(direction == Direction::DeviceToHost, stream.map(|stream| stream as u64));
+    if direction == Direction::HostToDevice && detail::is_on() {
+        detail::uploaded(to, from, bytes);
+    }
     let copy = Copy { direction, asynchronous: stream.is_some(), captured: false, to, from, bytes };
     Note::on(stream.unwrap_or(core::ptr::null_mut()), What::Copy(copy))
 }

@@ -9,7 +9,7 @@ use crate::lock::{Lock, locked};
 use crate::record::{self, Note, PER_THREAD_STREAM};
 use crate::sample::{self, Launched};
 use crate::thread::{self, Easy};
-use crate::{capture, gate, kernels, tuned};
+use crate::{capture, detail, gate, kernels, tuned};
 use apex_core::KernelId;
 use apex_core::event::{Launch, LaunchShape, What};
 use apex_core::pace::{Reads, UNREAD};
@@ -27,6 +27,8 @@ struct Call {
     stream: u64,
     shape: LaunchShape,
     cooperative: bool,
+    /// Where each argument lies; null where the call passes them otherwise.
+    arguments: *mut *mut c_void,
 }
 
 /// Whether a launch is only recorded, as most launches of a hurry are where the clock is slow, and then the
@@ -81,6 +83,10 @@ unsafe fn launch_kernel(call: Call, forward: impl FnOnce() -> CUresult) -> CUres
         }
         Note { what: What::Launch(Launch { kernel, shape, cooperative, captured: false }), stream }
     });
+    if detail::is_on() && result == CUDA_SUCCESS {
+        // SAFETY: the driver has just read these arguments.
+        unsafe { detail::launched(kernel, ended, call.arguments) };
+    }
     if let Some(sample) = sample {
         sample::after(&sample, Launched { function, stream, started, ended, kernel, shape });
     }
@@ -122,12 +128,14 @@ macro_rules! kernels {
         kernels!(@one $name($($more: $type),*) $cooperative, |stream| stream as u64);
         kernels!(@one $twin($($more: $type),*) $cooperative, |stream| per_thread(stream));
     )* };
-    (@one $name:ident($($more:ident: $type:ty),*) $cooperative:literal, |$stream:ident| $which:expr) => {
+    (@one $name:ident($arguments:ident: $pointers:ty $(, $more:ident: $type:ty)*) $cooperative:literal,
+        |$stream:ident| $which:expr) => {
         kernels! {
-            @entry $name $cooperative, $which,
+            @entry $name $cooperative, $which, $arguments,
             (
                 kernel: CUfunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
-                block_z: u32, dynamic_shared: u32, $stream: CUstream $(, $more: $type)*
+                block_z: u32, dynamic_shared: u32, $stream: CUstream, $arguments: $pointers
+                $(, $more: $type)*
             ),
             kernel,
             LaunchShape {
@@ -137,12 +145,13 @@ macro_rules! kernels {
                 dynamic_shared,
             },
             |grid: [u32; 3], block: [u32; 3]| (driver().$name)(
-                kernel, grid[0], grid[1], grid[2], block[0], block[1], block[2], dynamic_shared, $stream
-                $(, $more)*
+                kernel, grid[0], grid[1], grid[2], block[0], block[1], block[2], dynamic_shared, $stream,
+                $arguments $(, $more)*
             )
         }
     };
-    (@entry $name:ident $cooperative:literal, $which:expr, ($($argument:ident: $type:ty),*),
+    (@entry $name:ident $cooperative:literal, $which:expr, $arguments:ident,
+        ($($argument:ident: $type:ty),*),
         $kernel:ident, $shape:expr, $reshaped:expr) => {
         #[inline(always)]
         pub(crate) unsafe fn $name($($argument: $type),*) -> CUresult {
@@ -152,7 +161,8 @@ macro_rules! kernels {
             unsafe extern "C" fn full($($argument: $type),*) -> CUresult {
                 let (kernel, cooperative) = ($kernel, $cooperative);
                 let (function, stream, shape) = (Function::$name, $which, $shape);
-                let call = Call { function, kernel, stream, shape, cooperative };
+                let arguments = $arguments;
+                let call = Call { function, kernel, stream, shape, cooperative, arguments };
                 // SAFETY: the program's own arguments, unchanged, passed once.
                 let own = || unsafe { (driver().$name)($($argument),*) };
                 match tuned::shape(kernel, &shape, !cooperative) {
@@ -211,7 +221,7 @@ macro_rules! described_kernels {
                     let launch = Launch { kernel: number, shape, cooperative, captured: false };
                     return easy_launch(easy, function, launch, stream, forward);
                 }
-                let call = Call { function, kernel, stream, shape, cooperative };
+                let call = Call { function, kernel, stream, shape, cooperative, arguments };
                 let plain = !cooperative && cluster == [0; 3];
                 match tuned::shape(kernel, &shape, plain) {
                     None => launch_kernel(call, forward),
@@ -391,7 +401,8 @@ fn set_before(
         cluster: [0; 3],
         dynamic_shared,
     };
-    Call { function, kernel, stream, shape, cooperative: false }
+    let arguments = core::ptr::null_mut();
+    Call { function, kernel, stream, shape, cooperative: false, arguments }
 }
 
 pub(crate) unsafe fn cuLaunchHostFunc(

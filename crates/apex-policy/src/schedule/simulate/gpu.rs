@@ -6,7 +6,7 @@
 //! that are there. The last wave of a kernel's blocks holds half of its multiprocessors on average; that half
 //! is what sharing gains.
 //!
-//! The constants were chosen so that the measured pair of `docs/scheduling.md` comes out; the page has the
+//! The constants were chosen so that the measured pair of `docs/policies.md` comes out; the page has the
 //! agreement cell by cell.
 
 use super::{Kernel, Mode};

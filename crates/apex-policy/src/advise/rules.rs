@@ -1,0 +1,64 @@
+//! The list of rules: one file and one line each.
+//!
+//! A rule sees evidence and nothing else, and says nothing where it does not know. Shape rules leave kernels of
+//! libraries alone where only the block size could help: it is not the user's to choose.
+
+use super::{Evidence, Finding};
+
+/// One rule.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Its name, as findings carry it.
+    pub name: &'static str,
+    /// What it sees.
+    pub sees: &'static str,
+    /// What it says.
+    pub says: &'static str,
+    /// Looks at a session.
+    pub find: fn(&Evidence) -> Vec<Finding>,
+}
+
+macro_rules! rules {
+    ($($name:ident;)+) => {
+        $(mod $name;)+
+
+        /// Every rule.
+        pub const RULES: &[Rule] = &[$($name::RULE),+];
+    };
+}
+
+rules! {
+    // The shape of a launch.
+    block_not_multiple_of_warp;
+    critical_small_block;
+    very_large_block;
+    small_grid;
+    under_utilisation;
+    tail_effect;
+    occupancy_registers;
+    occupancy_shared_memory;
+    occupancy_block_slots;
+    occupancy_block_size;
+    register_granule;
+    excellent;
+    // What only one who stands between program and driver sees.
+    launch_bound;
+    repeated_sequence;
+    graph_reinstantiation;
+    wait_per_launch;
+    device_wide_wait;
+    implicit_synchronisation;
+    default_stream;
+    idle_sms;
+    fusion_candidate;
+    allocation_churn;
+    pinning_in_loop;
+    object_churn;
+    pageable_copies;
+    tiny_copies;
+    redundant_upload;
+    late_loading;
+    memory_leak;
+    device_imbalance;
+    clock_throttling;
+}

@@ -1,0 +1,79 @@
+//! The warp slots of a multiprocessor are not a multiple of a block's warps: another block does not fit.
+//!
+//! Blocks up to 512 threads; above, `very-large-block` speaks.
+
+use super::Rule;
+use super::occupancy_registers::ENOUGH;
+use crate::Limiter;
+use crate::advise::shapes::{all_threads, concerned, saved, take, use_of_slots, with_better_block};
+use crate::advise::{Change, Evidence, Finding, Kernel, Shape};
+use crate::amounts::percent;
+
+pub(super) const RULE: Rule = Rule {
+    name: "occupancy-block-size",
+    sees: "occupancy below three quarters because blocks of this size do not fill the warp slots",
+    says: "take a size that divides the warp slots; gains at most what the empty slots hold",
+    find,
+};
+
+const SIZES: [u32; 3] = [128, 256, 512];
+
+fn find(evidence: &Evidence) -> Vec<Finding> {
+    let all = concerned(evidence, |kernel, shape, facts| {
+        let limited = facts.occupancy.limiter == Limiter::Warps
+            && facts.occupancy.fraction < ENOUGH
+            && shape.shape.threads_per_block() <= 512
+            && facts.waves > 1.0
+            && !kernel.is_foreign();
+        let (_, gain) = if limited { fitting(evidence, kernel, shape)? } else { return None };
+        Some(with_better_block(evidence, kernel, shape, gain).1)
+    });
+    all.iter()
+        .filter_map(|all| {
+            let (guess, _) = fitting(evidence, all.kernel, all.shape)?;
+            let (judged, _) = with_better_block(evidence, all.kernel, all.shape, 0.0);
+            let finding = all.finding(
+                RULE.name,
+                &format!("{}: occupancy {}", all.words(), percent(all.facts.occupancy.fraction.into())),
+                format!(
+                    "{} blocks take {} warp slots and another one does not fit",
+                    all.facts.occupancy.blocks_per_sm, all.facts.occupancy.warps_per_sm
+                ),
+                take(judged, &format!("launch blocks of {guess} threads")),
+            );
+            let threads = all.shape.shape.threads_per_block();
+            let change = judged.map(|better_threads| Change { threads, better_threads });
+            Some(Finding { change, ..finding })
+        })
+        .collect()
+}
+
+fn fitting(evidence: &Evidence, kernel: &Kernel, shape: &Shape) -> Option<(u32, f64)> {
+    let device = evidence.devices.get(shape.device)?;
+    let (chip, needs) = (device.chip?, kernel.needs_with(shape.dynamic_shared)?);
+    let of = |block| use_of_slots(&chip, device.sms, &needs, all_threads(&shape.shape), block);
+    let sizes = SIZES.into_iter().filter(|&size| size <= kernel.max_threads);
+    let best = sizes.max_by(|&a, &b| of(a).total_cmp(&of(b)))?;
+    let gain = saved(of(shape.shape.threads_per_block()), of(best));
+    (gain > 0.0).then_some((best, gain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Chip;
+    use crate::advise::shapes::tests::evidence;
+
+    #[test]
+    fn a_size_that_does_not_divide_the_slots_is_seen() {
+        let mut odd = evidence(132 * 40, 416);
+        // 13 warps: four blocks take 52 of 64 slots, which is enough; on 48 slots three take 39.
+        assert!(find(&odd).is_empty());
+        odd.devices[0].chip = Chip::for_capability(7, 5);
+        let found = find(&odd);
+        assert!(found.is_empty(), "two blocks of 13 take 26 of 32: {found:?}");
+        odd.kernels[0].shapes[0].shape.block = [352, 1, 1];
+        let found = find(&odd);
+        assert!(found[0].why.starts_with("2 blocks take 22 warp slots"), "{}", found[0].why);
+    }
+}
