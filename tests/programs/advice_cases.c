@@ -87,8 +87,10 @@ static void register_granule(int bad) { needy_launches(bad ? 36 : 8, 0, 132 * 9,
 static void launch_bound(int bad) {
     for (int i = 0; i < 240; i++) {
         add(bad ? 1 + i % 24 : 512 + i % 24, 128, stream);
-        if (bad)
-            usleep(300);
+        if (bad) {
+            wait();
+            usleep(1500);
+        }
     }
     wait();
 }

@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("apex-ptx", &[]),
     ("apex-shim", &["apex-core", "apex-cuda", "apex-policy"]),
     ("apex-engine", &["apex-ptx"]),
-    ("apex-softgpu", &["apex-core", "apex-cuda", "apex-engine", "apex-policy"]),
+    ("apex-softgpu", &["apex-core", "apex-cuda", "apex-engine", "apex-policy", "apex-ptx"]),
     ("apex-standin", &["apex-cuda"]),
     ("apex-libcuda", &["apex-cuda", "apex-softgpu"]),
     ("apex-cudart", &["apex-cuda"]),

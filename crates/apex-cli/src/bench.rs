@@ -11,7 +11,7 @@ mod predict;
 pub(crate) mod sched;
 mod shim;
 mod softgpu;
-mod suggest;
+mod suggestions;
 mod zoo;
 
 use anyhow::{Context, Result, bail};
@@ -62,7 +62,7 @@ pub(crate) fn shim(quick: bool, json: bool) -> Result<ExitCode> {
 /// Times the predictor, or judges its models, and shows it.
 pub(crate) fn predict(arguments: &crate::arguments::BenchPredict) -> Result<ExitCode> {
     if arguments.suggest {
-        return show(&suggest::judge(arguments)?, arguments.json, suggest::print_rows);
+        return show(&suggestions::judge(arguments)?, arguments.json, suggestions::print_rows);
     }
     if arguments.truth {
         return show(&predict::truth(arguments)?, arguments.json, predict::print_scores);

@@ -113,8 +113,8 @@ knobs! {
     outputs: Option<PathBuf> = None, "APEX_OUTPUTS";
     /// Directory of the predictor's models; by default `models` beside the executable.
     models: Option<PathBuf> = None, "APEX_MODELS";
-    /// 1 keeps predictions of launches inside the program, where a scheduler can ask for them.
-    predict: bool = false, "APEX_PREDICT";
+    /// 1 keeps predictions of launches inside the program, where a scheduler can ask for them, 0 never does; by default programs with a class have them.
+    predict: Option<bool> = None, "APEX_PREDICT";
     /// Directory of the kept sessions; by default apex/sessions in the user's state directory.
     state: Option<PathBuf> = None, "APEX_STATE";
     /// Sessions kept; the oldest goes first.
@@ -227,6 +227,15 @@ impl Value for bool {
     }
     fn show(&self) -> String {
         u8::from(*self).to_string()
+    }
+}
+
+impl Value for Option<bool> {
+    fn parse(text: &str) -> Result<Option<bool>, &'static str> {
+        if text.is_empty() { Ok(None) } else { bool::parse(text).map(Some) }
+    }
+    fn show(&self) -> String {
+        self.as_ref().map_or("none".into(), Value::show)
     }
 }
 

@@ -86,15 +86,18 @@ impl Gatherer {
         let (devices, kernels) = tally.kernels_for_advice(known, &mut names);
         let (launches, graph_launches) = tally.launch_calls();
         let means = tally.means(known);
-        let busy = summary.gpu_busy.as_ref().map(|busy| Busy {
-            ns: busy.kernel_ns as f64,
-            idle_launches: summary.launch_bound.as_ref().map_or(0.0, |bound| bound.share),
-            timed: busy.timed,
-        });
         let memory_bytes = devices.iter().map(|device| device.memory_bytes).max().unwrap_or(0);
         let (copies, uploads) = self.copies.finish();
         let (acts, graphs, late_loads) = self.objects.finish(known, tally);
         let (waits, stalls) = self.waits.finish();
+        // A launch after a wait for everything found the GPU idle, whether it was timed or not.
+        let drained = waits.drains as f64 / (launches.count + graph_launches.count).max(1) as f64;
+        let bound = summary.launch_bound.as_ref().map_or(0.0, |bound| bound.share);
+        let busy = summary.gpu_busy.as_ref().map(|busy| Busy {
+            ns: busy.kernel_ns as f64,
+            idle_launches: bound.max(drained).min(1.0),
+            timed: busy.timed,
+        });
         Evidence {
             program_ns: summary.wall_ns as f64,
             phase_ns: summary.gpu_phase_ns as f64,

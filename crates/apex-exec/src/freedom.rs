@@ -1,5 +1,7 @@
 //! Whether a kernel's block may be changed, from its PTX.
 
+use apex_cuda::image::{ImageKind, identify};
+use apex_ptx::container;
 use apex_ptx::reshape::reshape;
 use apex_ptx::tree::FunctionKind;
 
@@ -23,6 +25,29 @@ pub fn block_freedom(ptx: &str, kernel: &str) -> Result<BlockFreedom, String> {
     let found = found.ok_or_else(|| format!("its PTX has no kernel {kernel}"))?;
     let proof = reshape(&module, found);
     Ok(BlockFreedom { sides: proof.sides, most_threads: proof.most_threads })
+}
+
+/// Looks at one kernel of an image as the driver was given it: PTX, or a fatbin, of whose texts the one for the
+/// architecture counts that the running code was compiled from. Another one may be compiled from other lines.
+pub fn block_freedom_in(
+    image: &[u8],
+    architecture: u32,
+    kernel: &str,
+) -> Result<BlockFreedom, String> {
+    match identify(image) {
+        Some(found) if found.kind == ImageKind::Ptx => {
+            block_freedom(&String::from_utf8_lossy(&image[..found.length]), kernel)
+        }
+        Some(found) if found.kind == ImageKind::Fatbin => {
+            let texts = container::texts(&image[..found.length]);
+            let own = texts.iter().filter(|(number, _)| *number == architecture);
+            let mut looked = own.map(|(_, text)| block_freedom(text, kernel));
+            looked.find(Result::is_ok).unwrap_or_else(|| {
+                Err(format!("its image has no PTX for compute_{architecture}, and nothing is proved of machine code"))
+            })
+        }
+        _ => Err("it was loaded as machine code, and nothing is proved of that".into()),
+    }
 }
 
 #[cfg(test)]

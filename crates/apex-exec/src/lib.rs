@@ -79,7 +79,7 @@ pub use error::{Error, Result};
 pub use event::Event;
 pub use executor::{Executor, global};
 pub use expression::{Expression, Fused};
-pub use freedom::{BlockFreedom, block_freedom};
+pub use freedom::{BlockFreedom, block_freedom, block_freedom_in};
 pub use grid::Grid;
 pub use kept::{EXAMPLE, KeptSource};
 pub use kernel::{Kernel, KernelAttributes};

@@ -20,6 +20,7 @@ mod pauses;
 mod policy;
 mod priority;
 mod program;
+mod rescue;
 mod rhythm;
 pub mod simulate;
 mod watch;

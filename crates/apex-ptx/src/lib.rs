@@ -8,6 +8,7 @@
 pub mod cfg;
 pub mod classes;
 pub mod code;
+pub mod container;
 mod error;
 mod lex;
 mod link;

@@ -98,6 +98,15 @@ impl Tally {
         unsafe { self.gate.as_ref() }.is_some_and(|gate| !gate.has_bursts && gate.is_left_alone())
     }
 
+    /// Tells what was not told yet: the thread ends, or has waited.
+    pub(crate) fn end(&mut self) {
+        // SAFETY: null or a leaked box.
+        if let Some(gate) = unsafe { self.gate.as_ref() }.filter(|_| self.launches > 0) {
+            let mean = duration::mean_ns();
+            gate.tell(self, mean, mean);
+        }
+    }
+
     /// So many launches pass by unseen.
     #[inline(always)]
     pub(crate) fn passed(&mut self, launches: u32) {
@@ -274,6 +283,12 @@ fn stream_key(stream: u64, context: CUcontext, thread: &Thread) -> u64 {
     }
 }
 
+/// The key of this thread's own default stream.
+fn own_key() -> Option<u64> {
+    let thread = thread::current()?;
+    Some(stream_key(PER_THREAD_STREAM, thread.context, thread))
+}
+
 #[cold]
 fn attach(device: u8) -> Option<&'static Gate> {
     if STATE.load(Ordering::Relaxed) == UNDECIDED {
@@ -372,6 +387,12 @@ impl Gate {
     fn is_gated(&self) -> bool {
         self.page.grant(self.slot, Grant::Gated) != 0
             && self.page.grant(self.slot, Grant::Claim) == self.claim
+    }
+
+    /// A note of a copy or an event does not say which default stream is meant: the thread's own, if it has used that.
+    fn named_by(&self, stream: u64, key: u64) -> u64 {
+        let own = own_key().filter(|&own| stream == 0 && self.bursts.has(own));
+        own.unwrap_or(key)
     }
 
     fn add(&self, word: Own, more: u64) {
@@ -604,16 +625,17 @@ pub(crate) fn waited(stream: Option<u64>, event: Option<u64>) {
         match event {
             Some(event) => bursts.waited_event(page, *slot, event),
             None => {
-                let key = stream.map(|_| key);
-                flight.waited(key, monotonic_nanos());
-                bursts.waited(page, *slot, key);
+                // Where the default stream is named, it may be the thread's own; and the one for all has
+                // waited for that too.
+                let own = stream.filter(|&stream| stream <= 1).and_then(|_| own_key());
+                let keys = [stream.map(|_| key), own];
+                for &key in &keys[..1 + usize::from(own.is_some())] {
+                    flight.waited(key, monotonic_nanos());
+                    bursts.waited(page, *slot, key);
+                }
             }
         }
-        let tally = &mut thread::current()?.tally;
-        if tally.launches > 0 {
-            let mean = duration::mean_ns();
-            gate.tell(tally, mean, mean);
-        }
+        thread::current()?.tally.end();
         gate.tell_flight(monotonic_nanos());
         Some(())
     });
@@ -628,8 +650,10 @@ pub(crate) fn copied(to_host: bool, stream: Option<u64>) {
         return waited(Some(0), None);
     }
     guard(|| {
-        let (gate, _, key) = here(stream.unwrap_or(0))?;
+        let stream = stream.unwrap_or(0);
+        let (gate, _, key) = here(stream)?;
         if gate.has_bursts {
+            let key = gate.named_by(stream, key);
             gate.bursts.touch(&gate.page, gate.slot, key, 0, 0);
         }
         Some(())
@@ -651,7 +675,7 @@ pub(crate) fn event_recorded(event: u64, stream: u64) {
         guard(|| {
             let (gate, _, key) = here(stream)?;
             if gate.has_bursts {
-                gate.bursts.recorded(event, key);
+                gate.bursts.recorded(event, gate.named_by(stream, key));
             }
             Some(())
         });
@@ -664,7 +688,7 @@ pub(crate) fn stream_waits(stream: u64, event: u64) {
         guard(|| {
             let (gate, _, key) = here(stream)?;
             if gate.has_bursts {
-                gate.bursts.joins(key, event);
+                gate.bursts.joins(gate.named_by(stream, key), event);
             }
             Some(())
         });

@@ -3,7 +3,8 @@
 //! Asked by kernel and shape, answered from a table that is read without a lock: one word holds part of the key and
 //! the time, so a reader sees both or neither. What is not in it is worked out once, from times measured in this
 //! process, the kernel's own line, or the small network where its file is at hand, and every measured time puts a
-//! better number in. Only while it is wanted (`APEX_PREDICT`): else nothing here is touched by a launch.
+//! better number in. Only for programs that are scheduled, or where `APEX_PREDICT` says so: else nothing here is
+//! touched by a launch.
 
 use crate::exports::driver;
 use crate::lock::{Lock, locked};
@@ -54,7 +55,8 @@ pub(crate) fn wanted() -> bool {
 
 #[cold]
 fn ask() -> bool {
-    let answer = knobs().predict && knobs().enabled;
+    let knobs = knobs();
+    let answer = knobs.enabled && knobs.predict.unwrap_or(knobs.class.is_some());
     WANTED.store(if answer { YES } else { NO }, Ordering::Relaxed);
     answer
 }
@@ -179,7 +181,14 @@ fn with_learned<T>(part: impl FnOnce(&mut Learned) -> T) -> Option<T> {
     // The driver is asked before the lock is taken: it may call back.
     let fresh = match locked(&LEARNED)?.is_some() {
         true => None,
-        false => Some(begin()?),
+        false => {
+            let fresh = begin();
+            if fresh.is_none() {
+                // A device that nothing is known of stays so: it is not asked at every launch.
+                WANTED.store(NO, Ordering::Relaxed);
+            }
+            Some(fresh?)
+        }
     };
     let mut learned = locked(&LEARNED)?;
     if learned.is_none() {
@@ -189,6 +198,7 @@ fn with_learned<T>(part: impl FnOnce(&mut Learned) -> T) -> Option<T> {
 }
 
 fn begin() -> Option<Learned> {
+    let device = device()?;
     let small = knobs()
         .models
         .as_ref()
@@ -196,7 +206,7 @@ fn begin() -> Option<Learned> {
     Some(Learned {
         knowledge: Knowledge::new(CONFIGURATIONS, KERNELS),
         kernels: HashMap::new(),
-        device: device()?,
+        device,
         small,
         foresight: Foresight::default(),
     })

@@ -271,6 +271,7 @@ fn at_thread_exit(thread: *mut Thread) {
 unsafe extern "C" fn release(thread: *mut libc::c_void) {
     set_word(0);
     // SAFETY: set by `start` from a leaked box and given here once, at the end of that thread.
-    let thread = unsafe { Box::from_raw(thread.cast::<Thread>()) };
+    let mut thread = unsafe { Box::from_raw(thread.cast::<Thread>()) };
+    thread.tally.end();
     thread.writer.release();
 }

@@ -3,32 +3,18 @@
 //! A fatbin holds code for several architectures; machine code is of no use here, so
 //! the PTX of the best architecture is taken: the newest that the device has, else
 //! the oldest there is. A relocatable program has one PTX text per unit, all of which
-//! are taken together. Containers come from programs' files: nothing in them is
-//! trusted, and what cannot be read is passed over.
-
-use std::io::Read;
+//! are taken together. `apex_ptx::container` reads the containers.
 
 use apex_cuda::image::{ImageKind, bytes_at, identify};
 use apex_cuda::types::*;
-
-/// One entry of a container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    architecture: u32,
-    /// None where the entry holds no PTX.
-    text: Option<String>,
-}
+use apex_ptx::container;
 
 const KIND_PTX: u16 = 1;
 const ENTRY_VERSION: u16 = 0x101;
 const HEADER_BYTES: usize = 64;
-const LZ4: u64 = 0x2000;
-const ZSTD: u64 = 0x8000;
 const CONTAINER_MAGIC: u32 = 0xba55_ed50;
 const WRAPPER_MAGIC: u32 = 0x4662_43b1;
 const WITH_PRELINKED: u32 = 2;
-/// No PTX text is longer: a larger number is garbage.
-const TEXT_LIMIT: u64 = 1 << 30;
 const PRELINKED_AT_MOST: usize = 1 << 16;
 
 /// The PTX texts of an image, for a device of that capability.
@@ -133,111 +119,31 @@ fn texts_of(
 ) -> Result<Vec<String>, CUresult> {
     match kind {
         ImageKind::Ptx => Ok(vec![String::from_utf8_lossy(bytes).into_owned()]),
-        ImageKind::Fatbin => best(entries(bytes), capability),
+        ImageKind::Fatbin => best(container::texts(bytes), capability),
         ImageKind::Cubin => Err(CUDA_ERROR_NO_BINARY_FOR_GPU),
         ImageKind::Wrapper => Err(CUDA_ERROR_INVALID_IMAGE),
     }
 }
 
-/// The texts of the best architecture among the entries.
-fn best(entries: Vec<Entry>, (major, minor): (u32, u32)) -> Result<Vec<String>, CUresult> {
+/// The texts of the best architecture.
+fn best(texts: Vec<(u32, String)>, (major, minor): (u32, u32)) -> Result<Vec<String>, CUresult> {
     let own = 10 * major + minor;
-    let with_text = || entries.iter().filter(|entry| entry.text.is_some());
-    let architectures = || with_text().map(|entry| entry.architecture);
+    let architectures = || texts.iter().map(|(architecture, _)| *architecture);
     let chosen = architectures().filter(|&one| one <= own).max().or_else(|| architectures().min());
     match chosen {
-        Some(chosen) => {
-            let chosen = entries.into_iter().filter(|entry| entry.architecture == chosen);
-            Ok(chosen.filter_map(|entry| entry.text).collect())
-        }
+        Some(chosen) => Ok(texts
+            .into_iter()
+            .filter_map(|(architecture, text)| (architecture == chosen).then_some(text))
+            .collect()),
         None => Err(CUDA_ERROR_NO_BINARY_FOR_GPU),
     }
-}
-
-/// The entries of one container, or of several one after the other.
-fn entries(bytes: &[u8]) -> Vec<Entry> {
-    let mut found = Vec::new();
-    let mut rest = bytes;
-    while number::<4>(rest, 0) == Some(CONTAINER_MAGIC.into()) {
-        let (Some(header), Some(size)) = (number::<2>(rest, 6), number::<8>(rest, 8)) else {
-            break;
-        };
-        let end = header.saturating_add(size).min(rest.len() as u64) as usize;
-        let Some(mut inside) = rest.get(header as usize..end) else { break };
-        while let Some((entry, bytes)) = entry(inside) {
-            found.extend(entry);
-            inside = &inside[bytes..];
-        }
-        rest = &rest[end..];
-    }
-    found
-}
-
-/// The entry that begins the bytes, if it can be read, and how long it is.
-fn entry(bytes: &[u8]) -> Option<(Option<Entry>, usize)> {
-    let kind = number::<2>(bytes, 0)?;
-    let header = number::<4>(bytes, 4)?;
-    let padded = number::<8>(bytes, 8)?;
-    let length = usize::try_from(header.checked_add(padded)?).ok()?;
-    if header < 64 || length > bytes.len() {
-        return None;
-    }
-    if kind != u64::from(KIND_PTX) {
-        return Some((None, length));
-    }
-    let packed = number::<4>(bytes, 16)?;
-    let architecture = number::<4>(bytes, 28)? as u32;
-    let flags = number::<8>(bytes, 40)?;
-    let unpacked = number::<8>(bytes, 56)?;
-    let payload = &bytes[header as usize..length];
-    let text = unpack(payload, packed, flags, unpacked).map(|bytes| {
-        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-        String::from_utf8_lossy(&bytes[..end]).into_owned()
-    });
-    Some((Some(Entry { architecture, text }), length))
-}
-
-fn unpack(payload: &[u8], packed: u64, flags: u64, unpacked: u64) -> Option<Vec<u8>> {
-    if flags & (LZ4 | ZSTD) == 0 {
-        return Some(payload.to_vec());
-    }
-    if unpacked > TEXT_LIMIT {
-        return None;
-    }
-    let packed = payload.get(..usize::try_from(packed).ok()?)?;
-    if flags & ZSTD != 0 {
-        let mut text = Vec::new();
-        let decoder = ruzstd::decoding::StreamingDecoder::new(packed).ok()?;
-        decoder.take(unpacked).read_to_end(&mut text).ok()?;
-        return Some(text);
-    }
-    let mut text = vec![0; unpacked as usize];
-    let length = lz4_flex::block::decompress_into(packed, &mut text).ok()?;
-    text.truncate(length);
-    Some(text)
-}
-
-/// A little-endian number of `BYTES` bytes.
-fn number<const BYTES: usize>(bytes: &[u8], offset: usize) -> Option<u64> {
-    let field = bytes.get(offset..offset.checked_add(BYTES)?)?;
-    let mut whole = [0; 8];
-    whole[..BYTES].copy_from_slice(field);
-    Some(u64::from_le_bytes(whole))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TEXT: &str = ".version 8.0\n.target sm_90\n.entry none() { ret; }\n";
-
-    fn entry_bytes(
-        kind: u16,
-        architecture: u32,
-        flags: u64,
-        payload: &[u8],
-        whole: u64,
-    ) -> Vec<u8> {
+    fn entry_bytes(kind: u16, architecture: u32, payload: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; 64];
         bytes[0..2].copy_from_slice(&kind.to_le_bytes());
         bytes[2..4].copy_from_slice(&0x101_u16.to_le_bytes());
@@ -246,8 +152,6 @@ mod tests {
         bytes[8..16].copy_from_slice(&(padded as u64).to_le_bytes());
         bytes[16..20].copy_from_slice(&(payload.len() as u32).to_le_bytes());
         bytes[28..32].copy_from_slice(&architecture.to_le_bytes());
-        bytes[40..48].copy_from_slice(&flags.to_le_bytes());
-        bytes[56..64].copy_from_slice(&whole.to_le_bytes());
         bytes.extend_from_slice(payload);
         bytes.resize(64 + padded, 0);
         bytes
@@ -270,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_best_architecture_is_taken() {
-        let plain = |architecture, text: &str| entry_bytes(1, architecture, 0, text.as_bytes(), 0);
+        let plain = |architecture, text: &str| entry_bytes(1, architecture, text.as_bytes());
         let all = [plain(75, "seven"), plain(90, "nine"), plain(120, "twelve")];
         check(&all, (9, 0), Ok(&["nine"]));
         check(&all, (8, 9), Ok(&["seven"]));
@@ -281,37 +185,9 @@ mod tests {
 
     #[test]
     fn machine_code_alone_is_no_binary() {
-        let code = entry_bytes(2, 90, 0, b"\x7fELF", 0);
+        let code = entry_bytes(2, 90, b"\x7fELF");
         check(std::slice::from_ref(&code), (9, 0), Err(CUDA_ERROR_NO_BINARY_FOR_GPU));
         check(&[], (9, 0), Err(CUDA_ERROR_NO_BINARY_FOR_GPU));
-        check(&[code, entry_bytes(1, 90, 0, b"text", 0)], (9, 0), Ok(&["text"]));
-    }
-
-    #[test]
-    fn packed_text_is_unpacked() {
-        // The block of LZ4 that says: so many literals and nothing else.
-        let text = &TEXT[..14];
-        let mut lz4 = vec![(text.len() as u8) << 4];
-        lz4.extend_from_slice(text.as_bytes());
-        check(&[entry_bytes(1, 90, LZ4, &lz4, 14)], (9, 0), Ok(&[text]));
-        // A frame of zstd with its size and one raw block.
-        let mut zstd = vec![0x28, 0xb5, 0x2f, 0xfd, 0x20, text.len() as u8];
-        zstd.extend_from_slice(&[1 | (text.len() as u8) << 3, 0, 0]);
-        zstd.extend_from_slice(text.as_bytes());
-        check(&[entry_bytes(1, 90, ZSTD, &zstd, 14)], (9, 0), Ok(&[text]));
-        check(&[entry_bytes(1, 90, ZSTD, b"no", 14)], (9, 0), Err(CUDA_ERROR_NO_BINARY_FOR_GPU));
-    }
-
-    #[test]
-    fn broken_containers_are_passed_over() {
-        let whole = container(&[entry_bytes(1, 90, 0, TEXT.as_bytes(), 0)]);
-        for length in 0..whole.len() {
-            let _ = entries(&whole[..length]);
-        }
-        for at in 0..whole.len() {
-            let mut broken = whole.clone();
-            broken[at] ^= 0xff;
-            let _ = entries(&broken);
-        }
+        check(&[code, entry_bytes(1, 90, b"text")], (9, 0), Ok(&["text"]));
     }
 }

@@ -68,16 +68,13 @@ fn solve(
         let row: [f64; PARTS] = std::array::from_fn(|part| row[part] / unit[part]);
         for a in 0..PARTS {
             right[a] += weight * row[a];
-            for b in 0..=a {
+            for b in 0..PARTS {
                 square[a][b] += weight * row[a] * row[b];
             }
         }
     }
     let pull = PULL * rows.len() as f64;
     for a in 0..PARTS {
-        for b in 0..a {
-            square[b][a] = square[a][b];
-        }
         square[a][a] += pull;
         right[a] += pull * usual[a].min(10.0);
     }

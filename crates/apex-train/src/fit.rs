@@ -61,7 +61,7 @@ impl Options {
             likeness_steps: 150,
             trees: 200,
             small_epochs: 200,
-            large_epochs: 8,
+            large_epochs: 4,
             large_hidden: vec![448, 704, 320],
             transformer_epochs: 20,
             threads: Threads::all(),

@@ -9,11 +9,13 @@ Lines in, lines out, JSON each (what libraries print goes to standard error):
 
   in   {"run": 1, "at": NS, "seconds": S, "latency": {"rate": R, "seed": K} or null, "train": true or false}
   out  {"requests": [[scheduled, start, first kernel or null, end], ...], "steps": [end, ...]}
+  in   {"service": 1}
+  out  {"service_ns": the time of one request}
   in   {"quit": 1}
-  out  {"digest": SHA-256 of the first outputs and losses}
+  out  {"digest": SHA-256 of the first output, "same": whether every turn ended with it, "losses": [every loss]}
 
-Times are nanoseconds of the machine's monotonic clock since "at". The first line out is {"ready": ...} with the
-time of one request alone, or {"none": reason}.
+Times are nanoseconds of the machine's monotonic clock since "at". The first line out is {"ready": ...} or
+{"none": reason}.
 """
 
 import argparse
@@ -34,7 +36,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 LINES = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(2, 1)
 
-DIGESTED_STEPS = 8
+WARM_UP_STEPS = 8
 WARM_UP_SECONDS = 2.0
 
 
@@ -68,17 +70,23 @@ class Latency:
             self.device_input = host_input.cuda()
             self.probe = Probe(torch, self.stream)
             for _ in range(5):
-                output = self.forward(self.device_input)
+                self.forward(self.device_input)
             self.stream.synchronize()
-            self.digest = output.float().cpu().numpy().tobytes()
             if name.endswith("-graph"):
                 self.forward = self.captured(self.forward)
-            deadline, times = time.monotonic() + WARM_UP_SECONDS, []
+            self.service_ns()
+            self.first_output, self.same = self.output.clone(), True
+            self.digest = self.first_output.float().cpu().numpy().tobytes()
+
+    def service_ns(self):
+        """The time of one request, the median over a while."""
+        deadline, times = time.monotonic() + WARM_UP_SECONDS, []
+        with self.torch.cuda.stream(self.stream), self.torch.inference_mode():
             while time.monotonic() < deadline or len(times) < 10:
                 started = time.monotonic_ns()
                 self.answer_one()
                 times.append(time.monotonic_ns() - started)
-            self.service_ns = sorted(times)[len(times) // 2]
+        return sorted(times)[len(times) // 2]
 
     def build(self, name):
         torch = self.torch
@@ -97,7 +105,8 @@ class Latency:
             raise SystemExit(f"no model for requests is called {name}")
         model, tokens = bert(torch, *sizes[model_name])
         model = model.eval().cuda().to(torch.bfloat16)
-        return (lambda tokens: model(input_ids=tokens).last_hidden_state), tokens
+        # Without the model's own mask, whose making waits for the GPU, which a capture does not allow.
+        return (lambda tokens: model.encoder(model.embeddings(input_ids=tokens))[0]), tokens
 
     def llama(self, prefill):
         from transformers import LlamaConfig, LlamaForCausalLM
@@ -132,14 +141,19 @@ class Latency:
         self.stream.wait_stream(side)
         self.stream.synchronize()
         with self.torch.cuda.graph(graph):
-            self.output = forward(self.device_input)
-        return lambda _: graph.replay()
+            output = forward(self.device_input)
+
+        def replay(_):
+            graph.replay()
+            return output
+
+        return replay
 
     def answer_one(self):
         """One request; the time at which its first kernel began, where that can be told."""
         self.device_input.copy_(self.host_input, non_blocking=True)
         self.probe.launch()
-        self.forward(self.device_input)
+        self.output = self.forward(self.device_input)
         self.stream.synchronize()
         return self.probe.read()
 
@@ -150,15 +164,17 @@ class Latency:
             while True:
                 scheduled += int(chance.expovariate(rate) * 1e9)
                 if scheduled >= end:
-                    return
+                    break
                 sleep_until(at + scheduled)
                 started = time.monotonic_ns() - at
                 # A server that is hopelessly behind says so by its last requests; it need not finish them.
                 if started > end + 2_000_000_000:
-                    return
+                    break
                 first = self.answer_one()
                 ended = time.monotonic_ns() - at
                 records.append([scheduled, started, first - at if first else None, ended])
+            # Every request asks the same.
+            self.same &= bool(self.torch.equal(self.output, self.first_output))
 
 
 def sleep_until(moment):
@@ -233,12 +249,13 @@ class Training:
         torch.manual_seed(1)
         self.step, self.losses = self.build(name), []
         deadline = time.monotonic() + WARM_UP_SECONDS
-        while time.monotonic() < deadline or len(self.losses) < DIGESTED_STEPS:
-            self.losses.append(self.step().detach().float())
+        while time.monotonic() < deadline or len(self.losses) < WARM_UP_STEPS:
+            self.one_step()
             torch.cuda.current_stream().synchronize()
-        kept = [float(loss) for loss in self.losses[:DIGESTED_STEPS]]
-        self.digest = json.dumps(kept).encode()
-        self.losses = []
+
+    def one_step(self):
+        # Read at the very end: reading would wait for the step.
+        self.losses.append(self.step().detach().float().clone())
 
     def build(self, name):
         torch = self.torch
@@ -296,7 +313,7 @@ class Training:
         sleep_until(at)
         end = at + int(seconds * 1e9)
         while time.monotonic_ns() < end:
-            self.step()
+            self.one_step()
             event = torch.cuda.Event()
             event.record()
             under_way.append(event)
@@ -319,6 +336,8 @@ def main():
         if not torch.cuda.is_available():
             raise ImportError("PyTorch finds no GPU")
         torch.use_deterministic_algorithms(True, warn_only=True)
+        # Else every new tensor is filled first, by a kernel that no program would launch.
+        torch.utils.deterministic.fill_uninitialized_memory = False
         both = bool(options.latency and options.train)
         latency = Latency(torch, options.latency, high_priority=both) if options.latency else None
         training = Training(torch, options.train) if options.train else None
@@ -326,14 +345,14 @@ def main():
         answer({"none": f"{type(error).__name__}: {error}"})
         return 1
     properties = torch.cuda.get_device_properties(0)
-    answer({
-        "ready": torch.__version__, "device": properties.name,
-        "service_ns": latency.service_ns if latency else None,
-    })
+    answer({"ready": torch.__version__, "device": properties.name})
     for line in sys.stdin:
         command = json.loads(line)
         if "quit" in command:
             break
+        if "service" in command:
+            answer({"service_ns": latency.service_ns()})
+            continue
         requests, ends, threads = [], [], []
         at, seconds = command["at"], command["seconds"]
         if latency and command.get("latency"):
@@ -350,10 +369,11 @@ def main():
             for thread in threads:
                 thread.join()
         answer({"requests": requests, "steps": ends})
-    digest = hashlib.sha256()
-    for side in (latency, training):
-        digest.update(side.digest if side else b"")
-    answer({"digest": digest.hexdigest()})
+    answer({
+        "digest": hashlib.sha256(latency.digest if latency else b"").hexdigest(),
+        "same": latency.same if latency else True,
+        "losses": [float(loss).hex() for loss in training.losses] if training else [],
+    })
     return 0
 
 

@@ -20,7 +20,7 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ("occupancy-shared-memory", &[]),
     ("occupancy-block-size", &[("APEX_SOFTGPU_DEVICE", "t4")]),
     ("register-granule", &[]),
-    ("launch-bound", &[]),
+    ("launch-bound", &[("APEX_SAMPLING_PERCENT", "50")]),
     ("repeated-sequence", &[]),
     ("graph-reinstantiation", &[]),
     ("allocation-churn", &[]),

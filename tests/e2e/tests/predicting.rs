@@ -1,7 +1,8 @@
 //! Predictions of a program's launches: in the report, inside the program, of a kept session, and without models.
 
-use apex_e2e::{Place, linked};
+use apex_e2e::{Place, Watched, linked, until};
 use serde_json::Value;
+use std::path::Path;
 
 fn place() -> Place {
     Place::new().with("APEX_SOFTGPU_CLOCK", "virtual").with("APEX_SAMPLING_PERCENT", "25")
@@ -54,4 +55,39 @@ fn a_broken_folder_of_models_is_named_and_the_program_runs() {
         "{said}"
     );
     assert!(watched.summary().predicted.is_some_and(|predicted| !predicted.with_models));
+}
+
+#[test]
+fn a_model_is_replaced_while_a_program_runs_and_a_broken_one_refused() {
+    let place = place();
+    let folder = place.root().join("models");
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models");
+    for entry in std::fs::read_dir(shipped).expect("models are kept beside the crates") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a file has a name").to_owned();
+        std::fs::copy(&path, folder.join(name)).expect("a model can be copied");
+    }
+    let place = place.with("APEX_MODELS", &folder);
+    let running = place.start_watched(&[], &linked("steady"), &["6000"]);
+    until("the program is recorded", || {
+        let folders = std::fs::read_dir(place.rings()).into_iter().flatten().flatten();
+        folders.into_iter().any(|folder| folder.path().join("order").exists())
+    });
+    let trees = folder.join("trees.safetensors");
+    let good = std::fs::read(&trees).expect("a model can be read");
+    std::fs::write(&trees, &good[..good.len() / 2]).expect("a model can be written");
+    until("half a file is refused", || running.stderr().contains("the model in use stays"));
+    let part = folder.join("part");
+    std::fs::write(&part, &good).expect("a model can be written");
+    std::fs::rename(&part, &trees).expect("a model can be renamed");
+    until("a whole one is used", || {
+        running.stderr().contains("a new trees.safetensors is used from here on")
+    });
+    // It ends by itself, with a wait, after which all times are known.
+    let session = running.session().to_owned();
+    let watched = Watched { ended: running.wait(), session };
+    let summary = watched.summary();
+    assert_eq!(summary.launches, 6000);
+    assert!(summary.predicted.is_some_and(|predicted| predicted.with_models));
 }

@@ -85,6 +85,13 @@ fn sentence(ended: &Ended) -> &str {
     found.unwrap_or_else(|| panic!("nothing is said of sharing:\n{}", ended.stderr))
 }
 
+/// The bursts it speaks of.
+#[track_caller]
+fn bursts(ended: &Ended) -> u64 {
+    let number = sentence(ended).split(" bursts").next().and_then(|text| text.rsplit(' ').next());
+    number.and_then(|digits| digits.replace(',', "").parse().ok()).unwrap_or(0)
+}
+
 #[test]
 fn a_batch_program_is_held_while_a_burst_is_open() {
     let place = Place::new();
@@ -138,6 +145,15 @@ fn every_form_of_launch_passes_the_gate_unchanged() {
 }
 
 #[test]
+fn bursts_end_whichever_default_stream_is_waited_for() {
+    let place = Place::new();
+    let program = linked("per_thread_bursts");
+    let ended = place.watch_with(&["--class", "latency"], &program, &[]).ended;
+    ended.check_success();
+    assert!((40..60).contains(&bursts(&ended)), "{}", ended.stderr);
+}
+
+#[test]
 fn what_others_wait_for_is_never_held() {
     let place = Place::new();
     let latency = long_burst(&place, 60_000, "priority");
@@ -173,10 +189,11 @@ fn a_controller_that_stands_still_opens_the_gate() {
     daemon.signal("STOP");
     let before = page.word(held, Own::Launches);
     let since = Instant::now();
-    until("it goes on", || page.word(held, Own::Launches) > before + 2_000);
+    until("it goes on, because nobody leads", || {
+        page.word(held, Own::Launches) > before + 2_000 && page.word(held, Own::FailedOpen) > 0
+    });
     assert!(page.is_open(urgent), "the burst is still open");
     assert!(since.elapsed() < Duration::from_secs(10));
-    assert!(page.word(held, Own::FailedOpen) > 0);
     // Once it goes on, the batch program is held again.
     daemon.signal("CONT");
     let holds = page.word(held, Own::Holds);
@@ -264,7 +281,8 @@ fn ten_thousand_bursts_leave_nothing_behind() {
     page.slot(BATCH);
     let latency = place.watch_with(&["--class", "latency"], &linked("opens_and_closes"), &[]);
     latency.ended.check_success();
-    assert!(sentence(&latency.ended).contains("10,000 bursts"), "{}", latency.ended.stderr);
+    // A pause of the machine in a burst makes two of it.
+    assert!((9_990..10_200).contains(&bursts(&latency.ended)), "{}", latency.ended.stderr);
     let waiters = page.programs()[Shared::Waiters as usize];
     assert!(waiters <= 1, "{waiters} sleepers are counted");
     batch.kill_all();

@@ -97,7 +97,7 @@ pub(super) fn measure(arguments: &BenchPredict) -> Result<Report> {
     row("small network, logarithms included", network, "the same weights in vectors", Some(plain));
 
     let walked = time(&mut |nth| {
-        black_box(trees.over_expected(black_box(&rows[nth % ASKED])));
+        black_box(trees.forests[0].predict(black_box(&rows[nth % ASKED])));
     });
     let all = time(&mut |nth| {
         black_box(trees.outputs(black_box(&rows[nth % ASKED])));
@@ -130,6 +130,13 @@ pub(super) fn measure(arguments: &BenchPredict) -> Result<Report> {
         black_box(knowledge.predict(black_box(&questions[nth % ASKED]), at_hand));
     });
     row("a whole answer in the program", whole, "", None);
+    let mut remembering = Knowledge::remembering(4096, 64);
+    questions.iter().take(ASKED / 2).for_each(|question| remembering.learn(question, 5_000.0));
+    let at_hand = Models { small: Some(&small), trees: Some(&trees) };
+    let daemon = time(&mut |nth| {
+        black_box(remembering.predict(black_box(&questions[nth % ASKED]), at_hand));
+    });
+    row("a whole answer in the daemon, likeness included", daemon, "", None);
 
     let bars = vec![
         Bar::at_most("cached prediction".into(), cached, "ns", CACHED_NANOS),

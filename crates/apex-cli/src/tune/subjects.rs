@@ -3,10 +3,9 @@
 use super::file::Refused;
 use super::trial::Ran;
 use apex_core::facts;
-use apex_cuda::image::{ImageKind, identify};
 use apex_daemon::summarise::chip;
 use apex_daemon::summary::{ConfigSummary, KernelSummary};
-use apex_exec::{BlockFreedom, block_freedom};
+use apex_exec::{BlockFreedom, block_freedom_in};
 use apex_policy::tune::{Change, Subject, Tier, candidates};
 use apex_policy::{Carveout, KernelNeeds, LaunchShape};
 use std::path::Path;
@@ -82,8 +81,10 @@ fn subject(ran: &Ran, summary: &KernelSummary) -> Result<Found, String> {
         return Err("it is launched in clusters".into());
     }
     let chip = chip(device).ok_or("apex does not know this device's compute capability")?;
-    let freedom = text(ran, image).and_then(|ptx| block_freedom(&ptx, &summary.mangled));
     let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    let architecture = small(facts.ptx_version);
+    let freedom = bytes(ran, image)
+        .and_then(|bytes| block_freedom_in(&bytes, architecture, &summary.mangled));
     let free = |side: usize| freedom.as_ref().is_ok_and(|freedom| freedom.sides[side].is_ok());
     let limit = freedom.as_ref().ok().and_then(|freedom| freedom.most_threads);
     let subject = Subject {
@@ -98,7 +99,8 @@ fn subject(ran: &Ran, summary: &KernelSummary) -> Result<Found, String> {
         },
         shape: LaunchShape { grid: heaviest.grid, block: heaviest.block.map(u32::from) },
         most_threads: small(facts.max_threads).min(limit.unwrap_or(u32::MAX)),
-        is_compiled: image.kind == "ptx",
+        // What comes from a file is loaded by its name, and takes no options.
+        is_compiled: image.kind == "ptx" && image.file.is_empty(),
         free_sides: [0, 1, 2].map(|side| heaviest.dynamic_shared == 0 && free(side)),
     };
     Ok((facts.image_hash, subject, freedom))
@@ -125,15 +127,9 @@ fn described<'a>(
     Ok((kernel, image, device))
 }
 
-/// The PTX of an image: what the driver was given, or the file that it was named.
-fn text(ran: &Ran, image: &facts::Image) -> Result<String, String> {
+/// The bytes of an image: what the driver was given, or the file that it was named.
+fn bytes(ran: &Ran, image: &facts::Image) -> Result<Vec<u8>, String> {
     let kept = ran.images.join(format!("{:016x}.image", image.hash));
     let path = if kept.exists() { kept.as_path() } else { Path::new(&image.file) };
-    let bytes = std::fs::read(path).map_err(|_| "there is no PTX of it".to_owned())?;
-    match identify(&bytes) {
-        Some(found) if found.kind == ImageKind::Ptx => {
-            Ok(String::from_utf8_lossy(&bytes[..found.length]).into_owned())
-        }
-        _ => Err("it was loaded as machine code, and nothing is proved of that".into()),
-    }
+    std::fs::read(path).map_err(|_| "there is no PTX of it".to_owned())
 }

@@ -102,7 +102,8 @@ pub struct Shape {
 pub struct Busy {
     /// Kernel time.
     pub ns: f64,
-    /// Share of the timed launches that found nothing else to run.
+    /// Share of the launches that found nothing else to run: of the timed ones, or those after a wait for
+    /// everything, whichever is more.
     pub idle_launches: f64,
     /// Launches that were timed.
     pub timed: u64,

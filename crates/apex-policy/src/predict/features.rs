@@ -293,16 +293,24 @@ pub fn doubt(features: &[f32; COUNT]) -> f32 {
 #[inline(always)]
 #[must_use]
 pub fn small_inputs(question: &Question<'_>, exact: &Exact, bound: &Bound) -> [f32; SMALL.len()] {
-    [
-        counted(exact.blocks as f32),
-        counted(exact.threads_per_block as f32),
-        question.kernel.registers as f32 / 32.0,
-        counted(shared(question)),
-        exact.occupancy.fraction,
-        counted(exact.waves),
-        intensity(bound),
-        log2(bound.expected()),
-    ]
+    // Side by side, so that one polynomial serves all of them.
+    let mut logs = [
+        1.0 + exact.blocks as f32,
+        1.0 + exact.threads_per_block as f32,
+        1.0 + shared(question),
+        1.0 + exact.waves,
+        1.0 + bound.work.flops as f32,
+        1.0 + bound.work.bytes as f32,
+        bound.expected(),
+        1.0,
+    ];
+    for value in &mut logs {
+        *value = log2(*value);
+    }
+    let [blocks, threads, shared, waves, flops, bytes, expected, _] = logs;
+    let registers = question.kernel.registers as f32 / 32.0;
+    let occupancy = exact.occupancy.fraction;
+    [blocks, threads, registers, shared, occupancy, waves, flops - bytes, expected]
 }
 
 /// The hash that a model file must carry: over names and order.

@@ -65,9 +65,9 @@ impl Likeness {
     #[must_use]
     pub fn place(&self, signature: &Signature) -> Place {
         let mut place = Place { bends: [0.0; COMPARISONS], slopes: [0.0; COMPARISONS], usual: 0.0 };
-        for at in 0..COMPARISONS {
-            place.bends[at] = signature[at] * self.bends[at].sqrt();
-            let normal = (signature[at] - self.mean[at]) * self.scale[at];
+        for (at, number) in signature.iter().enumerate() {
+            place.bends[at] = number * self.bends[at].sqrt();
+            let normal = (number - self.mean[at]) * self.scale[at];
             place.slopes[at] = normal * self.slopes[at].sqrt();
             place.usual += normal * self.drift[at];
         }

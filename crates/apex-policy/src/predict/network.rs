@@ -105,8 +105,9 @@ pub struct SmallNetwork {
 }
 
 impl SmallNetwork {
-    /// The bare outputs.
-    #[inline]
+    /// The bare outputs. Never inlined: merged with what fills the inputs, the sums lose their vector registers and
+    /// take twice as long.
+    #[inline(never)]
     #[must_use]
     pub fn outputs(&self, inputs: &[f32; INPUTS]) -> [f32; OUTPUTS] {
         let mut normal = [0.0; INPUTS];

@@ -258,12 +258,12 @@ impl Trees {
             0.0 => 0.0,
             trust => trust * self.forests[0].run(&padded(features)),
         };
-        self.from_past(features, class) + corrected
+        self.by_the_past(features, class) + corrected
     }
 
     /// What the kernel's past says, with the caution that its doubt asks for.
     #[inline]
-    fn from_past(&self, features: &[f32; COUNT], class: Acquaintance) -> f32 {
+    fn by_the_past(&self, features: &[f32; COUNT], class: Acquaintance) -> f32 {
         base(features) - self.caution[class as usize] * doubt(features)
     }
 
@@ -272,7 +272,7 @@ impl Trees {
     pub fn answer(&self, features: &[f32; COUNT], acquaintance: Acquaintance) -> TreesAnswer {
         let [over_base, half_width, achieved, sm, dram] = self.outputs(features);
         TreesAnswer {
-            over_expected: self.from_past(features, acquaintance)
+            over_expected: self.by_the_past(features, acquaintance)
                 + self.trust[acquaintance as usize] * over_base,
             half_width: (half_width * doubt(features).sqrt()).max(NARROWEST)
                 * self.widening[acquaintance as usize],

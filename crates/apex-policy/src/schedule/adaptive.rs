@@ -15,6 +15,7 @@ use super::pauses::Pauses;
 use super::policy::{Burst, Device, Observed, Policy, Settings, above, bit};
 use super::priority::strict;
 use super::program::Class;
+use super::rescue::Rescue;
 use super::watch::Watch;
 use std::collections::HashMap;
 
@@ -38,6 +39,7 @@ const BLOCK_NS: f64 = 400_000.0;
 #[derive(Debug, Default)]
 pub(super) struct Adaptive {
     ledger: Ledger,
+    rescue: Rescue,
     learned: HashMap<u64, Learned>,
 }
 
@@ -91,7 +93,9 @@ impl Policy for Adaptive {
                 yields_to => account.limit(self.limits(yields_to, device, programs)),
             }
         });
-        Settings { programs: limits.collect() }
+        let mut limits: Vec<Limits> = limits.collect();
+        self.rescue.apply(now_ns, device, programs, &mut limits);
+        Settings { programs: limits }
     }
 }
 

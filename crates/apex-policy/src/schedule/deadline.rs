@@ -11,6 +11,7 @@ use super::ledger::Ledger;
 use super::policy::{Device, Observed, Policy, Settings, above, bit};
 use super::priority::strict;
 use super::program::Class;
+use super::rescue::Rescue;
 use super::watch::Watch;
 use std::collections::HashMap;
 
@@ -25,6 +26,7 @@ const MARGIN_NS: i64 = 3_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Deadline {
     ledger: Ledger,
+    rescue: Rescue,
     watches: HashMap<u64, Watch>,
 }
 
@@ -33,7 +35,7 @@ impl Policy for Deadline {
         "deadline"
     }
 
-    fn step(&mut self, now_ns: u64, _device: &Device, programs: &[Observed<'_>]) -> Settings {
+    fn step(&mut self, now_ns: u64, device: &Device, programs: &[Observed<'_>]) -> Settings {
         self.watches.retain(|key, _| programs.iter().any(|program| program.key == *key));
         let laxities: Vec<Option<i64>> =
             programs.iter().map(|program| self.laxity_ns(now_ns, program)).collect();
@@ -59,7 +61,9 @@ impl Policy for Deadline {
                 _ => account.limit(strict(yields_to, BUDGET_NS, GUARD_NS)),
             }
         });
-        Settings { programs: limits.collect() }
+        let mut limits: Vec<Limits> = limits.collect();
+        self.rescue.apply(now_ns, device, programs, &mut limits);
+        Settings { programs: limits }
     }
 }
 

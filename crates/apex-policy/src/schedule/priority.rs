@@ -6,6 +6,7 @@
 use super::admit::Limits;
 use super::ledger::Ledger;
 use super::policy::{Device, Observed, Policy, Settings, above};
+use super::rescue::Rescue;
 
 const BUDGET_NS: u64 = 500_000;
 const GUARD_NS: u64 = 100_000;
@@ -14,6 +15,7 @@ const GUARD_NS: u64 = 100_000;
 #[derive(Debug, Default)]
 pub(super) struct Priority {
     ledger: Ledger,
+    rescue: Rescue,
 }
 
 impl Policy for Priority {
@@ -21,7 +23,7 @@ impl Policy for Priority {
         "priority"
     }
 
-    fn step(&mut self, now_ns: u64, _device: &Device, programs: &[Observed<'_>]) -> Settings {
+    fn step(&mut self, now_ns: u64, device: &Device, programs: &[Observed<'_>]) -> Settings {
         let held =
             |program: &Observed<'_>| (above(program, programs) != 0).then_some(program.class as u8);
         let accounts = self.ledger.settle(now_ns, programs, held);
@@ -31,7 +33,9 @@ impl Policy for Priority {
                 yields_to => account.limit(strict(yields_to, BUDGET_NS, GUARD_NS)),
             }
         });
-        Settings { programs: limits.collect() }
+        let mut limits: Vec<Limits> = limits.collect();
+        self.rescue.apply(now_ns, device, programs, &mut limits);
+        Settings { programs: limits }
     }
 }
 

@@ -147,6 +147,11 @@ impl Bursts {
         self.end_if_done(page, slot);
     }
 
+    /// Whether anything was launched on this stream.
+    pub(super) fn has(&self, key: u64) -> bool {
+        self.lanes.iter().any(|lane| lane.key.load(Ordering::Relaxed) == key)
+    }
+
     /// An event was recorded on a stream.
     pub(super) fn recorded(&self, event: u64, key: u64) {
         let lane = self.lane(key);

@@ -93,7 +93,7 @@ impl System {
                 command.arg("--mps");
             }
             if self == System::ApexBlind {
-                command.args(["--timing", "off"]);
+                command.args(["--timing", "off"]).env("APEX_PREDICT", "0");
             }
             command.arg("--").args(words);
             command.env("APEX_GATE", folder.join("gate")).env("APEX_STATE", folder.join("state"));

@@ -62,7 +62,25 @@ pub(super) struct Worker {
     answers: Receiver<String>,
     log: PathBuf,
     pub(super) device: String,
-    pub(super) service_ns: Option<u64>,
+}
+
+/// What a program computed.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub(super) struct Computed {
+    /// Of the first answer to a request.
+    digest: String,
+    /// Whether every turn ended with that answer.
+    same: bool,
+    /// Every loss, from the first step on.
+    losses: Vec<String>,
+}
+
+impl Computed {
+    /// Whether both computed the same bits, as far as both went.
+    pub(super) fn agrees(&self, other: &Computed) -> bool {
+        let mut steps = self.losses.iter().zip(&other.losses);
+        self.digest == other.digest && self.same && other.same && steps.all(|(a, b)| a == b)
+    }
 }
 
 impl Worker {
@@ -89,7 +107,7 @@ impl Worker {
                 }
             }
         });
-        Ok(Worker { name, child, orders, answers, log, device: String::new(), service_ns: None })
+        Ok(Worker { name, child, orders, answers, log, device: String::new() })
     }
 
     /// Waits until it is ready.
@@ -99,8 +117,15 @@ impl Worker {
             bail!("the {} worker cannot run: {reason}", self.name);
         }
         self.device = ready.get("device").and_then(Value::as_str).unwrap_or_default().into();
-        self.service_ns = ready.get("service_ns").and_then(Value::as_u64);
         Ok(())
+    }
+
+    /// The time of one request, while nothing else runs.
+    pub(super) fn service_ns(&mut self) -> Result<u64> {
+        self.order(&json!({"service": 1}))?;
+        let answer = self.answer(START)?;
+        let time = answer.get("service_ns").and_then(Value::as_u64).filter(|time| *time > 0);
+        time.with_context(|| format!("{} answers wrongly", self.name))
     }
 
     /// Tells it to run a turn.
@@ -114,15 +139,15 @@ impl Worker {
         serde_json::from_value(answer).with_context(|| format!("{} answers wrongly", self.name))
     }
 
-    /// Ends it; the digest of what it computed.
-    pub(super) fn quit(mut self) -> Result<String> {
+    /// Ends it; what it computed.
+    pub(super) fn quit(mut self) -> Result<Computed> {
         self.order(&json!({"quit": 1}))?;
         let answer = self.answer(Duration::from_secs(60))?;
         let status = self.child.wait().context("a worker cannot be waited for")?;
         if !status.success() {
             bail!("{}", self.ended());
         }
-        Ok(answer.get("digest").and_then(Value::as_str).unwrap_or_default().into())
+        serde_json::from_value(answer).with_context(|| format!("{} answers wrongly", self.name))
     }
 
     fn answer(&mut self, within: Duration) -> Result<Value> {

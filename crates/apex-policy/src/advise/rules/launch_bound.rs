@@ -11,7 +11,7 @@ use crate::amounts::{count, nanos, percent};
 
 pub(super) const RULE: Rule = Rule {
     name: "launch-bound",
-    sees: "most timed launches found the GPU idle, and it was idle for much of the GPU phase",
+    sees: "most launches found the GPU idle, and it was idle for much of the GPU phase",
     says: "capture the launches in a graph, or give each launch more work; gains up to the idle time",
     find,
 };
@@ -34,10 +34,9 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
     let gain = Gain::about(expected * part, 0.0, 1.0, Basis::Measured);
     vec![Finding::of(RULE.name, evidence.share(idle_ns), gain).saying(
         format!(
-            "the GPU was idle for {} of the GPU phase; {} of {} timed launches found it so",
+            "the GPU was idle for {} of the GPU phase; {} of the launches found it so",
             percent(idle),
-            percent(busy.idle_launches),
-            count(busy.timed)
+            percent(busy.idle_launches)
         ),
         format!(
             "{} launches of {} each took {} on the host; {} of them repeat in a fixed order",

@@ -114,8 +114,8 @@ fn nobody_starves_in_any_mix() {
     let (window, length) = (2 * SECOND, 4 * SECOND);
     for seed in 0..18 {
         let programs = random_mix(seed, length);
-        let mode = [Mode::TimeSlice, Mode::Mps][seed as usize % 2];
-        let name = ["adaptive", "priority", "deadline"][seed as usize / 2 % 3];
+        let mode = [Mode::TimeSlice, Mode::Mps, Mode::MpsPriority][seed as usize % 3];
+        let name = ["adaptive", "priority", "deadline"][seed as usize / 3 % 3];
         let outcome = simulate(&machine(mode), &programs, under(name), length);
         let least = MINIMUM_SHARE / 2.0 / programs.len() as f64 * window as f64;
         for (program, got) in programs.iter().zip(&outcome.programs) {

@@ -1,0 +1,146 @@
+//! The PTX texts inside a fatbin, each with the architecture it was compiled for.
+//!
+//! Containers come from programs' files: nothing in them is trusted, and what cannot be read is passed over. Texts are
+//! packed with LZ4 or zstd, or not at all.
+
+use std::io::Read;
+
+const CONTAINER_MAGIC: u64 = 0xba55_ed50;
+const KIND_PTX: u64 = 1;
+const LEAST_HEADER: u64 = 64;
+const LZ4: u64 = 0x2000;
+const ZSTD: u64 = 0x8000;
+/// No PTX text is longer: a larger number is garbage.
+const TEXT_LIMIT: u64 = 1 << 28;
+
+/// Architecture (90 for `compute_90`) and text of every PTX in one container, or in several one after the other.
+pub fn texts(bytes: &[u8]) -> Vec<(u32, String)> {
+    let mut found = Vec::new();
+    let mut rest = bytes;
+    while number::<4>(rest, 0) == Some(CONTAINER_MAGIC) {
+        let (Some(header), Some(size)) = (number::<2>(rest, 6), number::<8>(rest, 8)) else {
+            break;
+        };
+        let end = header.saturating_add(size).min(rest.len() as u64) as usize;
+        let Some(mut inside) = rest.get(header as usize..end) else { break };
+        while let Some((text, length)) = entry(inside) {
+            found.extend(text);
+            inside = &inside[length..];
+        }
+        if end == 0 {
+            break;
+        }
+        rest = &rest[end..];
+    }
+    found
+}
+
+/// The text of the entry that begins the bytes, if it is one, and how long the entry is.
+fn entry(bytes: &[u8]) -> Option<(Option<(u32, String)>, usize)> {
+    let (kind, header) = (number::<2>(bytes, 0)?, number::<4>(bytes, 4)?);
+    let length = usize::try_from(header.checked_add(number::<8>(bytes, 8)?)?).ok()?;
+    if header < LEAST_HEADER || length > bytes.len() {
+        return None;
+    }
+    if kind != KIND_PTX {
+        return Some((None, length));
+    }
+    let (packed, flags) = (number::<4>(bytes, 16)?, number::<8>(bytes, 40)?);
+    let (architecture, unpacked) = (number::<4>(bytes, 28)? as u32, number::<8>(bytes, 56)?);
+    let text = unpack(&bytes[header as usize..length], packed, flags, unpacked).map(|bytes| {
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+        (architecture, String::from_utf8_lossy(&bytes[..end]).into_owned())
+    });
+    Some((text, length))
+}
+
+fn unpack(payload: &[u8], packed: u64, flags: u64, unpacked: u64) -> Option<Vec<u8>> {
+    if flags & (LZ4 | ZSTD) == 0 {
+        return Some(payload.to_vec());
+    }
+    if unpacked > TEXT_LIMIT {
+        return None;
+    }
+    let packed = payload.get(..usize::try_from(packed).ok()?)?;
+    if flags & ZSTD != 0 {
+        let mut text = Vec::new();
+        let decoder = ruzstd::decoding::StreamingDecoder::new(packed).ok()?;
+        decoder.take(unpacked).read_to_end(&mut text).ok()?;
+        return Some(text);
+    }
+    let mut text = vec![0; unpacked as usize];
+    let length = lz4_flex::block::decompress_into(packed, &mut text).ok()?;
+    text.truncate(length);
+    Some(text)
+}
+
+/// A little-endian number of `BYTES` bytes.
+fn number<const BYTES: usize>(bytes: &[u8], offset: usize) -> Option<u64> {
+    let field = bytes.get(offset..offset.checked_add(BYTES)?)?;
+    let mut whole = [0; 8];
+    whole[..BYTES].copy_from_slice(field);
+    Some(u64::from_le_bytes(whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(kind: u16, architecture: u32, flags: u64, payload: &[u8], whole: u64) -> Vec<u8> {
+        let mut bytes = vec![0; 64];
+        bytes[0..2].copy_from_slice(&kind.to_le_bytes());
+        bytes[4..8].copy_from_slice(&64_u32.to_le_bytes());
+        let padded = payload.len().next_multiple_of(8);
+        bytes[8..16].copy_from_slice(&(padded as u64).to_le_bytes());
+        bytes[16..20].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+        bytes[28..32].copy_from_slice(&architecture.to_le_bytes());
+        bytes[40..48].copy_from_slice(&flags.to_le_bytes());
+        bytes[56..64].copy_from_slice(&whole.to_le_bytes());
+        bytes.extend_from_slice(payload);
+        bytes.resize(64 + padded, 0);
+        bytes
+    }
+
+    fn container(parts: &[Vec<u8>]) -> Vec<u8> {
+        let inside = parts.concat();
+        let mut bytes = (CONTAINER_MAGIC as u32).to_le_bytes().to_vec();
+        bytes.extend_from_slice(&[1, 0, 16, 0]);
+        bytes.extend_from_slice(&(inside.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&inside);
+        bytes
+    }
+
+    #[test]
+    fn every_text_is_found_with_its_architecture() {
+        // A block of LZ4 that says: so many literals and nothing else; a frame of zstd with one raw block.
+        let mut lz4 = vec![4 << 4];
+        lz4.extend_from_slice(b"four");
+        let mut zstd = vec![0x28, 0xb5, 0x2f, 0xfd, 0x20, 4, 1 | 4 << 3, 0, 0];
+        zstd.extend_from_slice(b"zstd");
+        let parts = [
+            part(2, 90, 0, b"\x7fELF", 0),
+            part(1, 75, 0, b"plain", 0),
+            part(1, 80, LZ4, &lz4, 4),
+            part(1, 90, ZSTD, &zstd, 4),
+            part(1, 90, ZSTD, b"no", 4),
+        ];
+        let both = [container(&parts[..2]), container(&parts[2..])].concat();
+        let expected = [(75, "plain"), (80, "four"), (90, "zstd")];
+        assert_eq!(texts(&both), expected.map(|(number, text)| (number, text.to_owned())));
+        assert!(texts(b"").is_empty() && texts(b"something else").is_empty());
+    }
+
+    #[test]
+    fn broken_containers_never_panic() {
+        let whole = container(&[part(1, 90, 0, b".version 8.0", 0)]);
+        for at in 0..whole.len() {
+            let _ = texts(&whole[..at]);
+            let mut broken = whole.clone();
+            broken[at] ^= 0xff;
+            let _ = texts(&broken);
+        }
+        let mut empty = whole;
+        empty[6..16].fill(0);
+        assert!(texts(&empty).is_empty(), "a container of no bytes ends the search");
+    }
+}
