@@ -153,8 +153,9 @@ fn fit_words(kernel: &KernelSummary) -> String {
     words
 }
 
+/// How near predictions came. Not on the software GPU, whose times are the machine's: no model is of those.
 fn predicted_line(summary: &Summary) -> Option<String> {
-    let predicted = summary.predicted.as_ref()?;
+    let predicted = summary.predicted.as_ref().filter(|_| !summary.soft)?;
     let by: Vec<String> = predicted
         .by
         .iter()
