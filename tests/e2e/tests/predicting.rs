@@ -68,7 +68,7 @@ fn a_model_is_replaced_while_a_program_runs_and_a_broken_one_refused() {
         std::fs::copy(&path, folder.join(name)).expect("a model can be copied");
     }
     let place = place.with("APEX_MODELS", &folder);
-    let running = place.start_watched(&[], &linked("steady"), &["6000"]);
+    let running = place.start_watched(&[], &linked("steady"), &["9000"]);
     until("the program is recorded", || {
         let folders = std::fs::read_dir(place.rings()).into_iter().flatten().flatten();
         folders.into_iter().any(|folder| folder.path().join("order").exists())
@@ -83,10 +83,13 @@ fn a_model_is_replaced_while_a_program_runs_and_a_broken_one_refused() {
     until("a whole one is used", || {
         running.stderr().contains("a new trees.safetensors is used from here on")
     });
-    // It ends by itself, with a wait, after which all times are known.
+    running.signal("TERM");
     let session = running.session().to_owned();
     let watched = Watched { ended: running.wait(), session };
-    let summary = watched.summary();
-    assert_eq!(summary.launches, 6000);
-    assert!(summary.predicted.is_some_and(|predicted| predicted.with_models));
+    let launches = watched.summary().launches;
+    assert!(launches > 0 && launches < 9000, "it ran all the while");
+    // Its empty kernels may take no time that could be predicted; those of another program do.
+    let watched = place.watch(&linked("odd_blocks"), &[]);
+    watched.ended.check_success();
+    assert!(watched.summary().predicted.is_some_and(|predicted| predicted.with_models));
 }
