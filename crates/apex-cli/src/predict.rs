@@ -9,7 +9,7 @@ use apex_daemon::learn::{AtHand, Foreseen, Learner};
 use apex_daemon::progress::Progress;
 use apex_daemon::read::Stored;
 use apex_policy::LaunchShape;
-use apex_policy::predict::answer::{Basis, Prediction, Source, Time};
+use apex_policy::predict::answer::{Basis, Source, Time};
 use apex_policy::predict::swap::Shared;
 use apex_policy::tune::{LINEAR_BLOCKS, reshaped, suggest};
 use apex_train::ask::{self, Answered, Asked};
@@ -154,28 +154,9 @@ fn of_session(arguments: &Predict, session: &str) -> Result<Vec<Answered>> {
 
 fn answered(foreseen: Foreseen) -> Answered {
     let Foreseen { kernel, device, shape, prediction, measured_ns, .. } = foreseen;
-    let Prediction { exact, bound, time, utilisation } = prediction;
-    Answered {
-        kernel,
-        device,
-        grid: shape.grid,
-        block: shape.block.map(u32::from),
-        occupancy: exact.occupancy.fraction,
-        blocks_per_sm: exact.occupancy.blocks_per_sm,
-        limiter: exact.occupancy.limiter.to_string(),
-        block_efficiency: exact.block_efficiency(),
-        waves: exact.waves,
-        bound_ns: bound.nanos,
-        time_ns: time.nanos,
-        low_ns: time.low,
-        high_ns: time.high,
-        basis: time.basis.word().into(),
-        source: time.source.word().into(),
-        achieved_occupancy: utilisation.achieved_occupancy,
-        sm_throughput: utilisation.sm_throughput,
-        dram_throughput: utilisation.dram_throughput,
-        measured_ns: Some(measured_ns as f64),
-    }
+    let shape = LaunchShape { grid: shape.grid, block: shape.block.map(u32::from) };
+    let said = Answered::new(&kernel, &device, &shape, &prediction);
+    Answered { measured_ns: Some(measured_ns as f64), ..said }
 }
 
 fn launches(arguments: &Predict) -> Result<Vec<Asked>> {

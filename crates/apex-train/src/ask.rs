@@ -95,6 +95,35 @@ pub struct Answered {
     pub measured_ns: Option<f64>,
 }
 
+impl Answered {
+    /// A prediction of a launch that was not measured.
+    #[must_use]
+    pub fn new(kernel: &str, device: &str, shape: &LaunchShape, said: &Prediction) -> Answered {
+        let Prediction { exact, bound, time, utilisation } = said;
+        Answered {
+            kernel: kernel.into(),
+            device: device.into(),
+            grid: shape.grid,
+            block: shape.block,
+            occupancy: exact.occupancy.fraction,
+            blocks_per_sm: exact.occupancy.blocks_per_sm,
+            limiter: exact.occupancy.limiter.to_string(),
+            block_efficiency: exact.block_efficiency(),
+            waves: exact.waves,
+            bound_ns: bound.nanos,
+            time_ns: time.nanos,
+            low_ns: time.low,
+            high_ns: time.high,
+            basis: time.basis.word().into(),
+            source: time.source.word().into(),
+            achieved_occupancy: utilisation.achieved_occupancy,
+            sm_throughput: utilisation.sm_throughput,
+            dram_throughput: utilisation.dram_throughput,
+            measured_ns: None,
+        }
+    }
+}
+
 /// Reads a list of launches, or a single one.
 pub fn parse(text: &str) -> Result<Vec<Asked>, String> {
     let value: serde_json::Value =
@@ -131,7 +160,8 @@ pub fn answer(models: &Loaded, launches: &[Asked]) -> Result<Vec<Answered>, Erro
         };
         let at_hand = Models { small: Some(&models.small), trees: Some(&models.trees) };
         let prediction = knowledge.predict(&question, at_hand);
-        answers.push(answered(asked, name, &question, &prediction));
+        let said = Answered::new(&asked.kernel, name, &question.shape, &prediction);
+        answers.push(Answered { measured_ns: asked.measured_ns, ..said });
         if let Some(measured) = asked.measured_ns {
             knowledge.learn(&question, measured as f32);
         }
@@ -239,36 +269,6 @@ fn sides(given: &[u32], what: &str) -> Result<[u32; 3], Error> {
     let mut sides = [1; 3];
     sides[..given.len()].copy_from_slice(given);
     Ok(sides)
-}
-
-fn answered(
-    asked: &Asked,
-    device: &str,
-    question: &Question<'_>,
-    prediction: &Prediction,
-) -> Answered {
-    let Prediction { exact, bound, time, utilisation } = prediction;
-    Answered {
-        kernel: asked.kernel.clone(),
-        device: device.into(),
-        grid: question.shape.grid,
-        block: question.shape.block,
-        occupancy: exact.occupancy.fraction,
-        blocks_per_sm: exact.occupancy.blocks_per_sm,
-        limiter: exact.occupancy.limiter.to_string(),
-        block_efficiency: exact.block_efficiency(),
-        waves: exact.waves,
-        bound_ns: bound.nanos,
-        time_ns: time.nanos,
-        low_ns: time.low,
-        high_ns: time.high,
-        basis: time.basis.word().into(),
-        source: time.source.word().into(),
-        achieved_occupancy: utilisation.achieved_occupancy,
-        sm_throughput: utilisation.sm_throughput,
-        dram_throughput: utilisation.dram_throughput,
-        measured_ns: asked.measured_ns,
-    }
 }
 
 /// Answers as CSV.

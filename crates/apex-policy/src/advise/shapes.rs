@@ -2,7 +2,7 @@
 //! the device.
 
 use super::block::{Better, Launch, SIZES, better_block};
-use super::{Basis, Evidence, Finding, Gain, Kernel, Shape};
+use super::{Basis, Change, Evidence, Finding, Gain, Kernel, Shape};
 use crate::amounts::count;
 use crate::{Chip, KernelNeeds, LaunchFacts, LaunchShape, occupancy};
 
@@ -33,6 +33,21 @@ impl Concerned<'_> {
         Finding::of(rule, self.weight, self.gain)
             .saying(format!("{what} ({} {launches})", count(self.calls)), why, action)
             .about(&self.kernel.name)
+    }
+
+    /// A finding whose remedy is another size of the block: the one that is judged best, else `guess`.
+    pub(super) fn block_finding(
+        &self,
+        evidence: &Evidence,
+        rule: &'static str,
+        what: &str,
+        why: String,
+        guess: &str,
+    ) -> Finding {
+        let (better, _) = with_better_block(evidence, self.kernel, self.shape, 0.0);
+        let threads = self.shape.shape.threads_per_block();
+        let change = better.map(|better_threads| Change { threads, better_threads });
+        Finding { change, ..self.finding(rule, what, why, take(better, guess)) }
     }
 
     /// Grid and block as people write them.
@@ -123,13 +138,29 @@ fn better(evidence: &Evidence, kernel: &Kernel, shape: &Shape) -> Option<Better>
 }
 
 /// What to say of a block size: the one that the model expects, or that it must be measured.
-pub(super) fn take(better: Option<u32>, guess: &str) -> String {
+fn take(better: Option<u32>, guess: &str) -> String {
     match better {
         Some(threads) => {
             format!("launch blocks of {threads} threads, and as many fewer or more of them")
         }
         None => format!("{guess}; what it gains cannot be told beforehand here, so measure both"),
     }
+}
+
+/// The size among these that fills the warp slots best, and what that saves at most; none if nothing is saved.
+pub(super) fn best_size(
+    evidence: &Evidence,
+    kernel: &Kernel,
+    shape: &Shape,
+    sizes: &[u32],
+) -> Option<(u32, f64)> {
+    let device = evidence.devices.get(shape.device)?;
+    let (chip, needs) = (device.chip?, kernel.needs_with(shape.dynamic_shared)?);
+    let of = |block| use_of_slots(&chip, device.sms, &needs, all_threads(&shape.shape), block);
+    let sizes = sizes.iter().copied().filter(|&size| size <= kernel.max_threads);
+    let best = sizes.max_by(|&a, &b| of(a).total_cmp(&of(b)))?;
+    let gain = saved(of(shape.shape.threads_per_block()), of(best));
+    (gain > 0.0).then_some((best, gain))
 }
 
 /// Threads of the whole grid.

@@ -5,8 +5,8 @@
 //! the model of block sizes.
 
 use super::Rule;
-use crate::advise::shapes::{concerned, take, with_better_block};
-use crate::advise::{Change, Evidence, Finding};
+use crate::advise::shapes::{concerned, with_better_block};
+use crate::advise::{Evidence, Finding};
 use crate::amounts::percent;
 
 pub(super) const RULE: Rule = Rule {
@@ -27,8 +27,8 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
             let threads = all.shape.shape.threads_per_block();
             let (down, up) = (threads / 32 * 32, threads.div_ceil(32) * 32);
             let guess = if down == 0 { format!("{up}") } else { format!("{up} or {down}") };
-            let (better, _) = with_better_block(evidence, all.kernel, all.shape, 0.0);
-            let finding = all.finding(
+            all.block_finding(
+                evidence,
                 RULE.name,
                 &format!("{}: a block is not a multiple of 32 threads", all.words()),
                 format!(
@@ -36,10 +36,8 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
                     all.facts.idle_lanes,
                     percent(f64::from(all.facts.idle_lanes) / f64::from(up))
                 ),
-                take(better, &format!("launch blocks of {guess} threads")),
-            );
-            let change = better.map(|better_threads| Change { threads, better_threads });
-            Finding { change, ..finding }
+                &format!("launch blocks of {guess} threads"),
+            )
         })
         .collect()
 }

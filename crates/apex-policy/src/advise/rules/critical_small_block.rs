@@ -7,8 +7,8 @@
 //! the slots it may have, the block size is not the limit and nothing is said.
 
 use super::Rule;
-use crate::advise::shapes::{all_threads, concerned, saved, take, use_of_slots, with_better_block};
-use crate::advise::{Change, Evidence, Finding, Kernel, Shape};
+use crate::advise::shapes::{all_threads, concerned, saved, use_of_slots, with_better_block};
+use crate::advise::{Evidence, Finding, Kernel, Shape};
 use crate::amounts::percent;
 use crate::{LaunchFacts, Limiter};
 
@@ -42,9 +42,8 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
     all.iter()
         .map(|all| {
             let occupancy = all.facts.occupancy;
-            let threads = all.shape.shape.threads_per_block();
-            let (better, _) = with_better_block(evidence, all.kernel, all.shape, 0.0);
-            let finding = all.finding(
+            all.block_finding(
+                evidence,
                 RULE.name,
                 &format!("critical: {} are far too small", all.words()),
                 format!(
@@ -53,10 +52,8 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
                     occupancy.warps_per_sm,
                     percent(f64::from(occupancy.fraction))
                 ),
-                take(better, &format!("launch blocks of {BETTER} to 256 threads")),
-            );
-            let change = better.map(|better_threads| Change { threads, better_threads });
-            Finding { change, ..finding }
+                &format!("launch blocks of {BETTER} to 256 threads"),
+            )
         })
         .collect()
 }

@@ -5,8 +5,8 @@
 use super::Rule;
 use super::occupancy_registers::ENOUGH;
 use crate::Limiter;
-use crate::advise::shapes::{all_threads, concerned, saved, take, use_of_slots, with_better_block};
-use crate::advise::{Change, Evidence, Finding, Kernel, Shape};
+use crate::advise::shapes::{best_size, concerned, with_better_block};
+use crate::advise::{Evidence, Finding, Kernel, Shape};
 use crate::amounts::percent;
 
 pub(super) const RULE: Rule = Rule {
@@ -28,33 +28,24 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
     all.iter()
         .filter_map(|all| {
             let (guess, _) = larger(evidence, all.kernel, all.shape)?;
-            let (judged, _) = with_better_block(evidence, all.kernel, all.shape, 0.0);
-            let finding = all.finding(
+            Some(all.block_finding(
+                evidence,
                 RULE.name,
                 &format!("{}: occupancy {}", all.words(), percent(all.facts.occupancy.fraction.into())),
                 format!(
                     "an SM keeps {} blocks, which have only {} warps",
                     all.facts.occupancy.blocks_per_sm, all.facts.occupancy.warps_per_sm
                 ),
-                take(judged, &format!("launch blocks of {guess} threads")),
-            );
-            let threads = all.shape.shape.threads_per_block();
-            let change = judged.map(|better_threads| Change { threads, better_threads });
-            Some(Finding { change, ..finding })
+                &format!("launch blocks of {guess} threads"),
+            ))
         })
         .collect()
 }
 
 /// Twice or four times as many threads, and what that saves at most.
 fn larger(evidence: &Evidence, kernel: &Kernel, shape: &Shape) -> Option<(u32, f64)> {
-    let device = evidence.devices.get(shape.device)?;
-    let (chip, needs) = (device.chip?, kernel.needs_with(shape.dynamic_shared)?);
     let threads = shape.shape.threads_per_block();
-    let of = |block| use_of_slots(&chip, device.sms, &needs, all_threads(&shape.shape), block);
-    let sizes = [2 * threads, 4 * threads].into_iter().filter(|&size| size <= kernel.max_threads);
-    let best = sizes.max_by(|&a, &b| of(a).total_cmp(&of(b)))?;
-    let gain = saved(of(threads), of(best));
-    (gain > 0.0).then_some((best, gain))
+    best_size(evidence, kernel, shape, &[2 * threads, 4 * threads])
 }
 
 #[cfg(test)]

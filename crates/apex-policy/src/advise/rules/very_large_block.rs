@@ -6,8 +6,8 @@
 
 use super::Rule;
 use crate::LaunchFacts;
-use crate::advise::shapes::{all_threads, concerned, saved, take, use_of_slots, with_better_block};
-use crate::advise::{Change, Evidence, Finding, Kernel, Shape};
+use crate::advise::shapes::{all_threads, concerned, saved, use_of_slots, with_better_block};
+use crate::advise::{Evidence, Finding, Kernel, Shape};
 use crate::amounts::percent;
 
 pub(super) const RULE: Rule = Rule {
@@ -30,8 +30,8 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
     all.iter()
         .filter_map(|all| {
             let (better, gain) = smaller(evidence, all.kernel, all.shape, &all.facts)?;
-            let (judged, _) = with_better_block(evidence, all.kernel, all.shape, 0.0);
-            let finding = all.finding(
+            Some(all.block_finding(
+                evidence,
                 RULE.name,
                 &format!("{} are very large", all.words()),
                 format!(
@@ -42,11 +42,8 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
                     all.facts.waves,
                     percent(gain)
                 ),
-                take(judged, &format!("launch blocks of {better} threads")),
-            );
-            let threads = all.shape.shape.threads_per_block();
-            let change = judged.map(|better_threads| Change { threads, better_threads });
-            Some(Finding { change, ..finding })
+                &format!("launch blocks of {better} threads"),
+            ))
         })
         .collect()
 }
