@@ -168,7 +168,7 @@ pub enum Own {
     Holds = 28,
     /// Launches.
     Launches = 29,
-    /// Holds that ended because somebody who said "wait" was no longer there.
+    /// Launches that went because the controller who said "wait" was no longer there, held until then or not.
     FailedOpen = 30,
     /// Holds that ended at the longest time allowed.
     Overdue = 31,

@@ -450,12 +450,14 @@ impl Gate {
             self.page.shared(Shared::HarmNs).fetch_add(harm_ns, Ordering::Relaxed);
             self.add(Own::Beside, 1);
         }
+        let leads = view.controller_age_ns <= STALE_NS;
+        if !leads {
+            self.add(Own::FailedOpen, 1);
+        }
         if held {
             self.add(Own::HeldNow, u64::MAX);
             self.add(Own::WaitedNs, now - began);
-            if view.controller_age_ns > STALE_NS {
-                self.add(Own::FailedOpen, 1);
-            } else if view.waited_ns >= view.limits.patience_ns {
+            if leads && view.waited_ns >= view.limits.patience_ns {
                 self.add(Own::Overdue, 1);
             }
         }

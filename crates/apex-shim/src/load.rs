@@ -158,6 +158,11 @@ impl Loaded {
     pub(crate) fn has(&self, name: &CStr) -> bool {
         self.library.as_ref().is_some_and(|library| library.symbol(name).is_some())
     }
+
+    /// Whether the real driver is the software GPU.
+    pub(crate) fn is_soft(&self) -> bool {
+        self.has(c"apex_softgpu_function")
+    }
 }
 
 /// Process and thread in one number.

@@ -4,6 +4,7 @@
 //! parent's stay mapped there but are never written. Nothing of it is ever dropped, because threads
 //! may call the driver until the very end of the process.
 
+use crate::load::Loaded;
 use crate::{contexts, gate, kernels, load, outputs, predict, thread};
 use apex_core::facts::{self, Fact};
 use apex_core::knobs::Knobs;
@@ -218,7 +219,7 @@ fn describe_process() -> facts::Process {
         driver_path: loaded
             .map(|loaded| loaded.path.to_string_lossy().into_owned())
             .unwrap_or_default(),
-        soft: loaded.is_some_and(|loaded| loaded.has(c"apex_softgpu_function")),
+        soft: loaded.is_some_and(Loaded::is_soft),
         started: time::wall_nanos() / 1_000_000_000,
     }
 }

@@ -7,14 +7,16 @@
 //!
 //! If the first event has already passed when the second is recorded, the GPU had run dry and what lies
 //! between the events contains its wait for the launch. The time the launch took on the host is then
-//! taken off, and the time is marked: it still holds a few microseconds that are not the kernel's.
+//! taken off, and the time is marked: it still holds a few microseconds that are not the kernel's. On the
+//! software GPU's virtual clock nothing waits for the host, so nothing is taken off.
 
 use crate::exports::driver;
+use crate::load::{self, Loaded};
 use crate::process::{guard, knobs};
 use crate::thread::Thread;
 use crate::{capture, cupti, gate, predict, thread};
 use apex_core::event::{CallId, Event, Head, KernelId, LaunchShape, TimeBasis, What};
-use apex_core::knobs::Timing;
+use apex_core::knobs::{Clock, Timing};
 use apex_core::ring::RingWord;
 use apex_core::time::{self, Anchor, Scale};
 use apex_cuda::Function;
@@ -30,6 +32,8 @@ pub(crate) struct Sampler {
     pairs: Vec<Pair>,
     pending: usize,
     percent: f64,
+    /// Whether events of an idle stream hold the wait for the launch; those of the virtual clock do not.
+    holds_wait: bool,
     process_began: Anchor,
     contexts_seen: u32,
 }
@@ -80,6 +84,8 @@ impl Sampler {
             pairs: Vec::with_capacity(MOST_PAIRS),
             pending: 0,
             percent: knobs.sampling_percent,
+            holds_wait: knobs.softgpu_clock != Clock::Virtual
+                || !load::loaded().is_some_and(Loaded::is_soft),
             process_began,
             contexts_seen: CONTEXTS_ENDED.load(Ordering::Relaxed),
         }
@@ -145,7 +151,11 @@ pub(crate) fn after(sample: &Sample, launched: Launched) {
         if record(pair.second, launched.stream) {
             // SAFETY: an event of ours in the current context.
             let passed = unsafe { (driver().cuEventQuery)(pair.first) } != CUDA_ERROR_NOT_READY;
-            let basis = if passed { TimeBasis::EventPairIdle } else { TimeBasis::EventPair };
+            let basis = if passed && thread.sampler.holds_wait {
+                TimeBasis::EventPairIdle
+            } else {
+                TimeBasis::EventPair
+            };
             pair.pending = Some((launched, basis));
             thread.sampler.pending += 1;
         }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::Path;
 
 fn place() -> Place {
-    Place::new().with("APEX_SOFTGPU_CLOCK", "virtual").with("APEX_SAMPLING_PERCENT", "25")
+    Place::new().with("APEX_SOFTGPU_CLOCK", "virtual").with("APEX_SAMPLING_PERCENT", "100")
 }
 
 #[test]

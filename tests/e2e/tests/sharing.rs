@@ -188,12 +188,10 @@ fn a_controller_that_stands_still_opens_the_gate() {
     until("the batch program is held", || page.word(held, Own::Holds) > 0);
     daemon.signal("STOP");
     let before = page.word(held, Own::Launches);
-    let since = Instant::now();
     until("it goes on, because nobody leads", || {
         page.word(held, Own::Launches) > before + 2_000 && page.word(held, Own::FailedOpen) > 0
     });
     assert!(page.is_open(urgent), "the burst is still open");
-    assert!(since.elapsed() < Duration::from_secs(10));
     // Once it goes on, the batch program is held again.
     daemon.signal("CONT");
     let holds = page.word(held, Own::Holds);

@@ -23,8 +23,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Share of the program's time that timing may take in a trial: enough to time every configuration often.
-const SAMPLING_PERCENT: &str = "25";
+/// Share of the program's time that timing may take in a trial: all of it, so that no kernel goes untimed because
+/// the machine was busy when its turn came.
+const SAMPLING_PERCENT: &str = "100";
 const LONGEST_LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the same program again and again.
