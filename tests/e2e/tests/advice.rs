@@ -20,7 +20,7 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ("occupancy-shared-memory", &[]),
     ("occupancy-block-size", &[("APEX_SOFTGPU_DEVICE", "t4")]),
     ("register-granule", &[]),
-    ("launch-bound", &[("APEX_SAMPLING_PERCENT", "50")]),
+    ("launch-bound", &[("APEX_SAMPLING_PERCENT", "100")]),
     ("repeated-sequence", &[]),
     ("graph-reinstantiation", &[]),
     ("allocation-churn", &[]),
