@@ -41,18 +41,29 @@ pub(crate) fn bundle() -> Result<()> {
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).context("device-bundle cannot be made")?;
     cudart::link(&built, &folder)?;
-    for file in [
-        "apex",
-        "libapex_shim.so",
-        "libapex_softgpu.so",
-        "libapex_libcuda.so",
-        "libapex_standin.so",
-        "examples/check_occupancy",
-    ] {
-        let copy = folder.join(file.rsplit('/').next().unwrap_or(file));
-        let file = built.join(file);
+    let travel = |file: PathBuf, name: &str| {
+        let copy = folder.join(name);
         std::fs::copy(&file, &copy).with_context(|| format!("{} is not copied", file.display()))?;
-        run(command("strip", &[]).arg(copy))?;
+        run(command("strip", &[]).arg(copy))
+    };
+    let libraries = ["shim", "softgpu", "libcuda", "standin"];
+    for name in libraries.map(|name| format!("libapex_{name}.so")) {
+        travel(built.join(&name), &name)?;
     }
+    travel(built.join("apex"), "apex")?;
+    travel(built.join("examples/check_occupancy"), "check_occupancy")?;
+    travel(operations_test()?, "operations")?;
     run(command("cp", &["-r"]).arg(root().join("tests/device")).arg(folder.join("device")))
+}
+
+/// The tests of the executor's operations, built for speed: Cargo says where they lie.
+fn operations_test() -> Result<PathBuf> {
+    let words = ["test", "--release", "--package", "apex-exec", "--test", "operations", "--no-run"];
+    let output = cargo(&words).output().context("cargo cannot be started")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let path = said.lines().find_map(|line| {
+        line.trim_start().strip_prefix("Executable")?.split_once('(')?.1.strip_suffix(')')
+    });
+    let path = path.with_context(|| format!("the operations' tests are not built:\n{said}"))?;
+    Ok(root().join(path))
 }

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Proves on a machine with a GPU what the software GPU cannot show: one part after the other, each within its own
+# limit, so that a program that hangs costs its part and nothing else.
+#
+#   prove.sh BUNDLE OUT PART...
+#
+#   boundary   counts against CUPTI, equal outputs, what apex costs (4 minutes)
+#   executor   operations checked, then against cuBLASLt and PyTorch; races looked for (5 minutes)
+#   rows       times and counters to train from (8 minutes; see collect.sh)
+#   sharing    a program that answers requests beside one that trains (8 minutes)
+#   advice     advice on a training script, its numbers against ncu's; blocks it recommends, tried (4 minutes)
+#
+# BUNDLE is what `cargo xtask bundle` made. What a part says is kept as OUT/PART.txt, its raw results beside it in
+# OUT/PART/; the ends of all of them are printed last.
+set -u
+bundle=$(cd "$1" && pwd)
+mkdir -p "$2"
+out=$(cd "$2" && pwd)
+shift 2
+apex=$bundle/apex
+device=$bundle/device
+training=(python3 "$device/workloads/resnet50_training.py" --steps 40 --batch 128)
+
+boundary() {
+    timeout 300 python3 "$device/measure.py" coverage same cost --bundle "$bundle" --out . --budget-seconds 280
+}
+
+executor() {
+    APEX_DEVICE=gpu timeout 60 "$bundle/operations" --test-threads 4
+    timeout 170 "$apex" bench exec --json >bench-exec.json
+    APEX_DEVICE=gpu timeout 90 compute-sanitizer --tool racecheck "$bundle/operations" --test-threads 1 \
+        >racecheck.txt 2>&1
+    tail -3 racecheck.txt
+}
+
+rows() {
+    "$device/collect.sh" "$bundle" . 16000 1100 300
+}
+
+sharing() {
+    timeout 540 "$apex" bench sched --quick --json --picture plane.svg >bench-sched.json
+}
+
+advice() {
+    timeout 150 python3 "$device/advice_against_ncu.py" "$apex" . -- "${training[@]}"
+    timeout 60 "$apex" bench advice --live --points 1000 --seed 2 --json >bench-advice.json
+}
+
+for part in "$@"; do
+    case $part in boundary | executor | rows | sharing | advice) ;; *) echo "no such part: $part" >&2; exit 2 ;; esac
+done
+for part in "$@"; do
+    mkdir -p "$out/$part"
+    (
+        cd "$out/$part" || exit
+        date -u
+        nvidia-smi --query-gpu=name,driver_version,clocks.sm,temperature.gpu --format=csv,noheader
+        "$part"
+        echo "$part ended with $? after $SECONDS s"
+    ) >"$out/$part.txt" 2>&1
+done
+for part in "$@"; do
+    echo "== $part"
+    tail -25 "$out/$part.txt"
+done
