@@ -293,6 +293,8 @@ pub(crate) enum Bench {
         #[arg(long)]
         threads: usize,
         #[arg(long)]
+        gate: bool,
+        #[arg(long)]
         quick: bool,
     },
 }

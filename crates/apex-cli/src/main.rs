@@ -52,7 +52,9 @@ fn main() -> ExitCode {
         Verb::Tune(tune) => tune::tune(&tune),
         Verb::Bench(Bench::Predict(arguments)) => bench::predict(&arguments),
         Verb::Bench(Bench::Shim { quick, json }) => bench::shim(quick, json),
-        Verb::Bench(Bench::ShimCalls { threads, quick }) => bench::calls::measure(threads, quick),
+        Verb::Bench(Bench::ShimCalls { threads, gate, quick }) => {
+            bench::calls::measure(threads, gate, quick)
+        }
         Verb::Bench(Bench::Softgpu { quick, json }) => bench::softgpu(quick, json),
         Verb::Bench(Bench::Exec { quick, explain, json }) => bench::exec(quick, explain, json),
         Verb::Bench(Bench::Advice(arguments)) => bench::advice(&arguments),

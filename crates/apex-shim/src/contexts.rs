@@ -45,7 +45,7 @@ pub(crate) fn follow(thread: &mut Thread) {
 pub(crate) fn may_have_changed() {
     if let Some(thread) = thread::current_if_started() {
         thread.context_good_for = 0;
-        thread.easy = 0;
+        thread.look_closer();
         thread.tally.context_changes();
     }
 }

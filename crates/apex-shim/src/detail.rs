@@ -1,35 +1,27 @@
 //! What advice needs beyond a plain record: the pointers that launches pass, and what uploads contain.
 //!
-//! Off unless it is asked for (`APEX_DETAIL`), and then one load and one branch more for each launch. Where it
-//! is on, a launch takes a lock and an upload a system call and an allocation: a program is looked at closely
+//! Off unless it is asked for (`APEX_DETAIL`), and then not on the way of a launch. Where it is on, a launch takes a lock and an upload a system call and an allocation: a program is looked at closely
 //! then, and its report says what that cost.
 //!
 //! The program's memory is read through the kernel (`process_vm_readv`), which answers with an error where a
 //! plain load would end the program: a driver accepts addresses as the host's that only the device can read.
 
+use crate::extras::Extra;
 use crate::lock::{Lock, locked};
-use crate::process::{guard, knobs};
-use crate::thread;
+use crate::process::guard;
+use crate::{extras, thread};
 use apex_core::KernelId;
 use apex_core::event::{CallId, Event, Head, POINTERS, What};
 use apex_core::time;
 use apex_cuda::types::c_void;
 use std::collections::HashMap;
-use std::sync::OnceLock;
 
 /// Sizes of each kernel's parameters.
 static SIZES: Lock<Option<HashMap<u32, Vec<u32>>>> = Lock::new(None);
 
-/// Whether detail is asked for.
-#[inline(always)]
-pub(crate) fn is_on() -> bool {
-    static ON: OnceLock<bool> = OnceLock::new();
-    *ON.get_or_init(|| knobs().detail)
-}
-
 /// A kernel is known from here on: offset and size of its parameters, alternating.
 pub(crate) fn learn(number: u32, parameters: &[u64]) {
-    if is_on()
+    if extras::has(Extra::Detail)
         && let Some(mut sizes) = locked(&SIZES)
     {
         let of = parameters.chunks_exact(2).map(|pair| u32::try_from(pair[1]).unwrap_or(0));

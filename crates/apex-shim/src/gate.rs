@@ -5,19 +5,21 @@
 //! launch whether it may go. It is the calling thread that waits, before it calls the driver: no launch is
 //! copied, queued or moved before another. What always holds:
 //!
-//! 1. Without a class none of this runs: one load on the way of a launch that is not an easy one.
+//! 1. Without a class none of this runs, and no launch looks here ([`crate::extras`]).
 //! 2. Nobody waits for ever. What says "wait" counts only while it is fresh, and a launch that was held for the
 //!    policy's patience goes. A part of ours that fails lets the launch through.
 //! 3. Never held: the first launch of a kernel, collectives (others wait inside them), a stream whose events
 //!    another process may wait for, and what is being captured, which runs nothing.
 
 pub(crate) mod api;
+mod barrier;
 mod burst;
 pub(crate) mod duration;
 mod flight;
 mod priority;
 
 use crate::exports::driver;
+use crate::extras::{self, Extra, Extras};
 use crate::process::{guard, knobs, log_line};
 use crate::record::PER_THREAD_STREAM;
 use crate::thread::Thread;
@@ -29,9 +31,9 @@ use apex_core::time::monotonic_nanos;
 use apex_cuda::types::{CUDA_SUCCESS, CUcontext, CUdevice, CUresult};
 use apex_policy::schedule::Bottleneck;
 use apex_policy::schedule::{Admission, Class, Kind, Limits, Reason, Sla, View, Work, admit};
-use burst::Bursts;
+use burst::{Bursts, Lane};
 use flight::Flight;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// A thread spins so long before it sleeps.
 const SPIN_NS: u64 = 20_000;
@@ -43,59 +45,83 @@ const LONGEST_SLEEP_NS: u64 = 1_000_000;
 const TELL_EVERY: u32 = 16;
 const DEVICES: usize = 16;
 
-const UNDECIDED: u8 = 0;
-const OFF: u8 = 1;
-const ON: u8 = 2;
-
-/// Whether this process takes part.
-static STATE: AtomicU8 = AtomicU8::new(UNDECIDED);
 static GATES: [AtomicPtr<Gate>; DEVICES] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; DEVICES];
 /// Devices whose gate could not be had, a bit each.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
-/// This program at one GPU.
+/// This program at one GPU. What a launch reads at an open gate lies in its first line of memory.
+#[repr(C, align(64))]
 pub(crate) struct Gate {
     gated: &'static AtomicU64,
+    has_bursts: bool,
+    class: Class,
+    sms: u32,
+    bursts: Bursts,
     page: Page,
     slot: usize,
     claim: u64,
-    class: Class,
-    sms: u32,
-    has_bursts: bool,
-    bursts: Bursts,
     flight: Flight,
     /// The page's wake word when the guard after a burst was last seen to be over, plus one.
     guard_over: AtomicU64,
 }
 
-/// A thread at the gate: which one, and what it has launched and not yet told the page.
+/// A thread at the gate: which one, and what it has launched and not yet told the page. In one line of memory.
+#[repr(C, align(32))]
 pub(crate) struct Tally {
     /// The gate of the GPU whose context is current; null if it is to be looked for.
     gate: *const Gate,
+    /// The stream of the last launch, and its lane of the gate's bursts; null where there are none.
+    lane: *const Lane,
+    stream: u64,
     launches: u32,
+    /// The launch at which the gate is looked at; those before are only counted. 0 says at the next one.
+    look_at: u32,
 }
 
 impl Default for Tally {
     fn default() -> Tally {
-        Tally { gate: core::ptr::null(), launches: 0 }
+        let (gate, lane) = (core::ptr::null(), core::ptr::null());
+        Tally { gate, lane, stream: 0, launches: 0, look_at: 0 }
     }
 }
 
 impl Tally {
     /// The thread's context may be another now.
     pub(crate) fn context_changes(&mut self) {
-        self.gate = core::ptr::null();
+        *self = Tally { launches: self.launches, ..Tally::default() };
     }
 
-    /// Whether launches of the thread may pass by unseen for a moment; they are counted now.
-    #[inline(always)]
-    pub(crate) fn looks_away(&self) -> bool {
-        if !is_on() {
-            return true;
+    /// This thread has looked at the gate, for a launch that is counted already.
+    fn looked(&mut self, gate: &Gate) {
+        let apart = if gate.has_bursts { burst::TELL_EVERY } else { TELL_EVERY };
+        self.look_at = self.launches + apart - 1;
+    }
+
+    /// Launches that were only counted since the last look, and the one that looks.
+    fn stands_for(&self, gate: &Gate) -> u32 {
+        if !gate.has_bursts || self.look_at == 0 {
+            return 1;
         }
+        (self.launches + burst::TELL_EVERY).saturating_sub(self.look_at).clamp(1, burst::TELL_EVERY)
+    }
+
+    /// How many of the thread's next launches may go before the gate is looked at.
+    #[inline(always)]
+    pub(crate) fn may_go_unseen(&self) -> u32 {
         // SAFETY: null or a leaked box.
-        unsafe { self.gate.as_ref() }.is_some_and(|gate| !gate.has_bursts && gate.is_left_alone())
+        match unsafe { self.gate.as_ref() } {
+            Some(gate) if !gate.is_left_alone() => 0,
+            Some(gate) if gate.has_bursts => self.look_at.saturating_sub(self.launches),
+            Some(_) => u32::MAX,
+            None => 0,
+        }
+    }
+
+    /// Whether the gate counts each launch of the thread.
+    #[inline(always)]
+    pub(crate) fn is_in_burst(&self) -> bool {
+        !self.lane.is_null()
     }
 
     /// Tells what was not told yet: the thread ends, or has waited.
@@ -104,6 +130,7 @@ impl Tally {
         if let Some(gate) = unsafe { self.gate.as_ref() }.filter(|_| self.launches > 0) {
             let mean = duration::mean_ns();
             gate.tell(self, mean, mean);
+            self.look_at = 0;
         }
     }
 
@@ -114,7 +141,7 @@ impl Tally {
     }
 }
 
-/// A launch that may go.
+/// A launch of a program that is gated.
 pub(crate) struct Admitted {
     gate: &'static Gate,
     key: u64,
@@ -124,19 +151,20 @@ pub(crate) struct Admitted {
 
 /// Whether launches of this process are seen here.
 #[inline(always)]
-pub(crate) fn is_on() -> bool {
-    STATE.load(Ordering::Relaxed) == ON
+fn is_on() -> bool {
+    extras::has(Extra::Gate)
 }
 
 /// Before a kernel goes down: waits until it may.
-#[inline(always)]
+#[inline(never)]
 pub(crate) fn before(
+    extras: Extras,
     kernel: Option<KernelId>,
     stream: u64,
     shape: &LaunchShape,
     kind: Kind,
 ) -> Option<Admitted> {
-    if STATE.load(Ordering::Relaxed) == OFF || goes_on(stream) {
+    if !extras.captures() && goes_on(stream) {
         return None;
     }
     guard(|| ask(kernel, stream, shape, kind, 1)).flatten()
@@ -144,7 +172,7 @@ pub(crate) fn before(
 
 /// Before a graph goes down; `shape.grid[0]` is its number.
 pub(crate) fn before_graph(stream: u64, shape: &LaunchShape, nodes: u64) -> Option<Admitted> {
-    if STATE.load(Ordering::Relaxed) == OFF {
+    if !is_on() {
         return None;
     }
     guard(|| ask(Some(KernelId(0)), stream, shape, Kind::Graph, nodes)).flatten()
@@ -160,26 +188,36 @@ pub(crate) fn after(admitted: Option<Admitted>, stream: u64, result: CUresult) {
     }
 }
 
-/// The open gate: nobody asks this program to wait, and of its launches one in so many is looked at.
+/// The open gate: nobody asks this program to wait, and of its launches one in so many is looked at. The others
+/// are counted here and may go as if there were no gate. Not for launches while something is captured.
 #[inline(always)]
-fn goes_on(stream: u64) -> bool {
+pub(crate) fn goes_on(stream: u64) -> bool {
     let Some(thread) = thread::current_if_started() else { return false };
+    let me = (&raw const *thread) as u64;
+    let tally = &mut thread.tally;
+    if tally.launches >= tally.look_at {
+        return false;
+    }
     // SAFETY: null or a leaked box.
-    let Some(gate) = (unsafe { thread.tally.gate.as_ref() }) else { return false };
-    if !gate.is_left_alone() || thread.tally.launches >= TELL_EVERY || capture::any() {
+    let Some(gate) = (unsafe { tally.gate.as_ref() }) else { return false };
+    if !gate.is_left_alone() {
         return false;
     }
     if gate.has_bursts {
-        let key = stream_key(stream, thread.context, thread);
-        if !gate.bursts.goes_on(&gate.page, gate.slot, key) {
-            return false;
+        // SAFETY: null or part of a leaked box.
+        let lane = unsafe { tally.lane.as_ref() };
+        match lane.filter(|lane| tally.stream == stream && lane.is_of(me)) {
+            Some(lane) if gate.bursts.is_open() => {
+                gate.bursts.count(&gate.page, gate.slot, lane, true);
+            }
+            Some(_) => return false,
+            None => return gate.goes_on_elsewhere(thread, stream),
         }
     }
-    thread.tally.launches += 1;
+    tally.launches += 1;
     true
 }
 
-#[inline(never)]
 fn ask(
     kernel: Option<KernelId>,
     stream: u64,
@@ -195,16 +233,20 @@ fn ask(
     let number = kernel.unwrap_or_default();
     let predicted_ns = duration::predicted_ns(number, shape, nodes);
     let work = describe(gate, shape, kind, predicted_ns);
+    let thread = thread::current()?;
     if gate.has_bursts {
-        gate.bursts.touch(&gate.page, gate.slot, key, predicted_ns, work.sms_needed);
+        let what = (thread.tally.stands_for(gate), predicted_ns, work.sms_needed);
+        thread.tally.lane = gate.bursts.touch(&gate.page, gate.slot, key, what);
+        thread.tally.stream = stream;
     }
     let filled_ns = predicted_ns * u64::from(work.sms_needed) / u64::from(gate.sms.max(1));
     if !gate.is_gated() {
-        let tally = &mut thread::current()?.tally;
+        let tally = &mut thread.tally;
         tally.launches += 1;
-        if tally.launches > TELL_EVERY {
+        if tally.launches >= TELL_EVERY {
             gate.tell(tally, predicted_ns, filled_ns);
         }
+        tally.looked(gate);
         return None;
     }
     if kernel.is_none() || exempt::is_exempt(number, stream) {
@@ -291,10 +333,6 @@ fn own_key() -> Option<u64> {
 
 #[cold]
 fn attach(device: u8) -> Option<&'static Gate> {
-    if STATE.load(Ordering::Relaxed) == UNDECIDED {
-        let wanted = knobs().class.is_some() && knobs().enabled;
-        STATE.store(if wanted { ON } else { OFF }, Ordering::Relaxed);
-    }
     let bit = 1 << device.min(63);
     if !is_on() || REFUSED.load(Ordering::Relaxed) & bit != 0 {
         return None;
@@ -391,8 +429,20 @@ impl Gate {
 
     /// A note of a copy or an event does not say which default stream is meant: the thread's own, if it has used that.
     fn named_by(&self, stream: u64, key: u64) -> u64 {
-        let own = own_key().filter(|&own| stream == 0 && self.bursts.has(own));
+        let own = own_key().filter(|&own| stream == 0 && self.bursts.find(own).is_some());
         own.unwrap_or(key)
+    }
+
+    /// As [`goes_on`], on another stream than that of the thread's last launch, or on one on which several
+    /// threads launch.
+    #[inline(never)]
+    fn goes_on_elsewhere(&self, thread: &mut Thread, stream: u64) -> bool {
+        let lane = self.bursts.find(stream_key(stream, thread.context, thread));
+        let Some(lane) = lane.filter(|_| self.bursts.is_open()) else { return false };
+        (thread.tally.lane, thread.tally.stream) = (lane, stream);
+        self.bursts.count(&self.page, self.slot, lane, lane.is_of(thread::number()));
+        thread.tally.launches += 1;
+        true
     }
 
     fn add(&self, word: Own, more: u64) {
@@ -656,7 +706,7 @@ pub(crate) fn copied(to_host: bool, stream: Option<u64>) {
         let (gate, _, key) = here(stream)?;
         if gate.has_bursts {
             let key = gate.named_by(stream, key);
-            gate.bursts.touch(&gate.page, gate.slot, key, 0, 0);
+            gate.bursts.touch(&gate.page, gate.slot, key, (0, 0, 0));
         }
         Some(())
     });
@@ -718,7 +768,6 @@ pub(crate) fn context_ends() {
 
 /// In a forked child: the slot is its parent's.
 pub(crate) fn forget() {
-    STATE.store(UNDECIDED, Ordering::Relaxed);
     REFUSED.store(0, Ordering::Relaxed);
     GATES.iter().for_each(|gate| gate.store(core::ptr::null_mut(), Ordering::Release));
     duration::forget();

@@ -7,6 +7,7 @@
 
 use crate::detail;
 use crate::exports::driver;
+use crate::extras::{self, Extra};
 use crate::gate;
 use crate::handles::Handles;
 use crate::lock::{Lock, locked};
@@ -140,7 +141,7 @@ pub(crate) fn look_up(function: CUfunction) -> KernelId {
     });
     let Some((number, is_new)) = kept else { return KernelId(0) };
     gate::named(number, &facts.name);
-    if is_new && predict::wanted() {
+    if is_new && extras::has(Extra::Predictions) {
         predict::kernel_known(number, &facts);
     }
     if is_new {

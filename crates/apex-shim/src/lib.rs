@@ -18,6 +18,7 @@ mod contexts;
 mod cupti;
 mod detail;
 mod exports;
+mod extras;
 mod gate;
 mod handles;
 mod hooks;

@@ -5,10 +5,11 @@
 //! captured nothing is asked of the driver, and the copy counts as not seen. Numbers go to a small file of this
 //! process, written whole each time, because a program may end at any moment.
 
-use crate::capture;
 use crate::exports::driver;
+use crate::extras::Extra;
 use crate::lock::{Lock, locked};
 use crate::process::knobs;
+use crate::{capture, extras};
 use apex_core::event::Direction;
 use apex_core::outputs::{EXTENSION, Outputs, hash};
 use apex_cuda::image::{ImageKind, bytes_at};
@@ -16,9 +17,7 @@ use apex_cuda::types::*;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
 
-static WANTED: AtomicU8 = AtomicU8::new(UNASKED);
 static OUTPUTS: Lock<Outputs> = Lock::new(Outputs {
     copies: 0,
     bytes: 0,
@@ -30,31 +29,11 @@ static OUTPUTS: Lock<Outputs> = Lock::new(Outputs {
     refused: 0,
 });
 
-const UNASKED: u8 = 0;
-const NO: u8 = 1;
-const YES: u8 = 2;
-
 /// Images beyond this size are libraries whose kernels nobody tunes.
 const LARGEST_IMAGE: usize = 64 << 20;
 const MEMORY_TYPE: u32 = 2;
 const MEMORY_HOST: u32 = 1;
 const PER_THREAD_STREAM: usize = 2;
-
-/// Whether copies are looked at.
-#[inline(always)]
-pub(crate) fn wanted() -> bool {
-    match WANTED.load(Ordering::Relaxed) {
-        UNASKED => ask(),
-        answer => answer == YES,
-    }
-}
-
-#[cold]
-fn ask() -> bool {
-    let answer = knobs().outputs.is_some() && knobs().enabled;
-    WANTED.store(if answer { YES } else { NO }, Ordering::Relaxed);
-    answer
-}
 
 /// A copy was made, and its direction told or not.
 #[cold]
@@ -121,7 +100,7 @@ fn is_host(address: u64) -> bool {
 
 /// Changes the numbers and writes them down, if they are wanted.
 pub(crate) fn count(change: impl FnOnce(&mut Outputs)) {
-    if !wanted() {
+    if !extras::has(Extra::Outputs) {
         return;
     }
     let Some(folder) = knobs().outputs.as_deref() else { return };

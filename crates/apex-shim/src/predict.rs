@@ -7,6 +7,7 @@
 //! touched by a launch.
 
 use crate::exports::driver;
+use crate::extras::{self, Extra};
 use crate::lock::{Lock, locked};
 use crate::process::{guard, knobs, tell};
 use apex_core::KernelId;
@@ -19,15 +20,11 @@ use apex_policy::predict::question::{Arguments, Device, Kernel, Question, Work};
 use apex_policy::predict::repeats::key_of;
 use apex_policy::{Carveout, Chip};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-static WANTED: AtomicU8 = AtomicU8::new(UNASKED);
 static TABLE: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 static LEARNED: Lock<Option<Learned>> = Lock::new(None);
 
-const UNASKED: u8 = 0;
-const NO: u8 = 1;
-const YES: u8 = 2;
 const SLOTS: usize = 1 << 12;
 const CONFIGURATIONS: usize = 1 << 12;
 const KERNELS: usize = 1 << 9;
@@ -44,27 +41,10 @@ struct Learned {
     foresight: Foresight,
 }
 
-/// Whether anybody asks.
-#[inline(always)]
-pub(crate) fn wanted() -> bool {
-    match WANTED.load(Ordering::Relaxed) {
-        UNASKED => ask(),
-        answer => answer == YES,
-    }
-}
-
-#[cold]
-fn ask() -> bool {
-    let knobs = knobs();
-    let answer = knobs.enabled && knobs.predict.unwrap_or(knobs.class.is_some());
-    WANTED.store(if answer { YES } else { NO }, Ordering::Relaxed);
-    answer
-}
-
 /// The time that a launch will take in nanoseconds; nothing where predictions are off or the kernel is not known.
 #[inline(always)]
 pub(crate) fn predicted_ns(kernel: KernelId, shape: &LaunchShape) -> Option<u64> {
-    if !wanted() {
+    if !extras::has(Extra::Predictions) {
         return None;
     }
     let key = key(kernel, shape);
@@ -185,7 +165,7 @@ fn with_learned<T>(part: impl FnOnce(&mut Learned) -> T) -> Option<T> {
             let fresh = begin();
             if fresh.is_none() {
                 // A device that nothing is known of stays so: it is not asked at every launch.
-                WANTED.store(NO, Ordering::Relaxed);
+                extras::set(Extra::Predictions, false);
             }
             Some(fresh?)
         }

@@ -5,7 +5,7 @@
 //! may call the driver until the very end of the process.
 
 use crate::load::Loaded;
-use crate::{contexts, gate, kernels, load, outputs, predict, thread};
+use crate::{contexts, extras, gate, kernels, load, outputs, predict, thread};
 use apex_core::facts::{self, Fact};
 use apex_core::knobs::Knobs;
 use apex_core::ring::{ProcessMap, ProcessWord};
@@ -252,6 +252,7 @@ extern "C" fn forget_parent() {
     LOGGED.store(false, Ordering::Relaxed);
     thread::forget();
     kernels::forget();
+    extras::forget();
     gate::forget();
     outputs::forget();
     predict::forget();

@@ -82,10 +82,23 @@ pub(crate) fn at(
     result: CUresult,
     describe: impl FnOnce() -> Note,
 ) {
+    beside(capture::any(), function, started, ended, result, describe);
+}
+
+/// As [`at`], where the hook knows already whether anything may be captured.
+#[inline(always)]
+pub(crate) fn beside(
+    captures: bool,
+    function: Function,
+    started: u64,
+    ended: u64,
+    result: CUresult,
+    describe: impl FnOnce() -> Note,
+) {
     let made = Made { function, started, ended, result, told: process::told() };
     guard(|| {
         let note = describe();
-        if capture::any() {
+        if captures {
             // A copy for the cold way: its address must not keep the note in memory on the usual one.
             push_in_capture(made, core::hint::black_box(note));
         } else {

@@ -11,6 +11,7 @@
 //! software GPU's virtual clock nothing waits for the host, so nothing is taken off.
 
 use crate::exports::driver;
+use crate::extras::{self, Extra};
 use crate::load::{self, Loaded};
 use crate::process::{guard, knobs};
 use crate::thread::Thread;
@@ -219,7 +220,7 @@ fn collect(thread: &mut Thread) -> Option<CUcontext> {
             }
             let Launched { kernel, shape, .. } = launched;
             gate::duration::learn(kernel, &shape, nanos);
-            if basis == TimeBasis::EventPair && predict::wanted() {
+            if basis == TimeBasis::EventPair && extras::has(Extra::Predictions) {
                 predict::measured(kernel, &shape, nanos);
             }
             thread

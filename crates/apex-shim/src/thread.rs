@@ -5,9 +5,10 @@
 //! instructions; the general way would call a function of the loader on every recorded call. Word 0
 //! means "not started", 1 "not recorded", 2 "no ring was to be had"; else it is the block's address.
 
+use crate::extras::{self, Extra, Extras};
 use crate::gate::Tally;
+use crate::process;
 use crate::sample::Sampler;
-use crate::{process, tuned};
 use apex_core::event::{CallId, Event, Head, Life, ObjectKind, What};
 use apex_core::pace::{Pace, READ_EVERY, Reads};
 use apex_core::ring::{ProcessWord, Writer};
@@ -32,6 +33,8 @@ pub(crate) struct Thread {
     /// Coming launches that are recorded and nothing else: no clock is read, no context asked for, no
     /// sample considered. Their part of what counts launches is taken off when this is set.
     pub(crate) easy: u32,
+    /// The same for a thread whose launches are counted one by one at an open gate.
+    easy_at_gate: u32,
     /// Which of its launches are timed.
     pub(crate) sampler: Sampler,
     /// The context that was current at its last recorded call, with its number and device above.
@@ -59,32 +62,50 @@ impl Thread {
         let (before, place) = self.last_reading;
         self.last_reading = (started, position);
         self.pace = self.pace.after(position.wrapping_sub(place), started.wrapping_sub(before));
-        self.easy = 0;
+        self.look_closer();
     }
 
-    /// A launch was recorded: how many of the next ones are easy.
+    /// A launch was recorded: how many of the next ones are easy. One that gets another shape is not.
     #[inline(always)]
     pub(crate) fn foresee(&mut self) {
-        // A launch that gets another shape is not easy.
-        if self.pace == Pace::Hurried && self.tally.looks_away() && !tuned::any() {
-            let until_reading = READ_EVERY - 1 - self.writer.position() % READ_EVERY;
-            let most = (until_reading as u32).min(self.context_good_for);
-            self.easy = self.sampler.look_away(most);
-            self.context_good_for -= self.easy;
-            self.tally.passed(self.easy);
+        if self.pace != Pace::Hurried {
+            return;
         }
+        let extras = Extras::now();
+        let gate = extras.has(Extra::Gate);
+        let unseen = if gate { self.tally.may_go_unseen() } else { u32::MAX };
+        if unseen == 0 || extras.has(Extra::Tuning) {
+            return;
+        }
+        let until_reading = READ_EVERY - 1 - self.writer.position() % READ_EVERY;
+        let most = (until_reading as u32).min(self.context_good_for).min(unseen);
+        let easy = self.sampler.look_away(most);
+        self.context_good_for -= easy;
+        if gate && self.tally.is_in_burst() {
+            self.easy_at_gate = easy;
+        } else {
+            self.easy = easy;
+            self.tally.passed(easy);
+        }
+    }
+
+    /// No launch is easy any more: something has changed.
+    #[inline(always)]
+    pub(crate) fn look_closer(&mut self) {
+        (self.easy, self.easy_at_gate) = (0, 0);
     }
 
     /// Another call than a launch was recorded: the next launch is read.
     #[inline(always)]
     pub(crate) fn interrupt(&mut self) {
         self.pace = self.pace.interrupted();
-        self.easy = 0;
+        self.look_closer();
     }
 }
 
 const NOT_RECORDED: usize = 1;
-const WITHOUT_RING: usize = 2;
+/// The last word that is no block's address.
+pub(crate) const WITHOUT_RING: usize = 2;
 
 global_asm!(
     ".pushsection .tbss.apex_thread,\"awT\",@nobits",
@@ -142,11 +163,19 @@ pub(crate) fn current() -> Option<&'static mut Thread> {
 /// A launch that is only recorded ([`Thread::easy`]), counted by its thread already.
 pub(crate) struct Easy(*mut Thread);
 
-/// Whether the next launch of this thread is easy.
+/// The next launch of this thread, if it is easy.
 #[inline(always)]
 pub(crate) fn easy() -> Option<Easy> {
     let thread = current_if_started()?;
     thread.easy = thread.easy.checked_sub(1)?;
+    Some(Easy(thread))
+}
+
+/// The next launch of this thread, if it is easy once an open gate has counted it.
+#[inline(always)]
+pub(crate) fn easy_at_gate() -> Option<Easy> {
+    let thread = current_if_started()?;
+    thread.easy_at_gate = thread.easy_at_gate.checked_sub(1)?;
     Some(Easy(thread))
 }
 
@@ -168,6 +197,12 @@ pub(crate) fn count_loss() {
     {
         process.map.add(ProcessWord::LostWithoutRing, 1);
     }
+}
+
+/// The calling thread by a number that no other living one has; small where it is not recorded.
+#[inline(always)]
+pub(crate) fn number() -> u64 {
+    word() as u64
 }
 
 /// This thread's block, if it has one already.
@@ -217,11 +252,12 @@ fn begin() -> Option<&'static mut Thread> {
         device: u8::MAX,
         pace: match fault {
             // Detail is told of every launch, so every launch goes the full way.
-            _ if crate::detail::is_on() => Pace::Free,
+            _ if extras::has(Extra::Detail) => Pace::Free,
             Some("slow-clock") => Pace::Calm,
             _ => Pace::of_this_clock(),
         },
         easy: 0,
+        easy_at_gate: 0,
         sampler: Sampler::new(process.started),
         tally: Tally::default(),
         last_reading: (0, 0),

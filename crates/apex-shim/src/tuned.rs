@@ -3,7 +3,7 @@
 //! A tuning names kernels by name and code, and one device; whatever does not match runs unchanged. Hints are set
 //! before a kernel's first launch, limits of registers when its image is loaded, another block at every launch
 //! that it divides. If the driver refuses something of ours, the program's own call is made, a counter rises
-//! and the reason is told once. Without a tuning the way of a launch holds one load and one branch.
+//! and the reason is told once. Without a tuning nothing here is on the way of a launch.
 
 use crate::exports::driver;
 use crate::handles::Handles;
@@ -16,29 +16,16 @@ use apex_cuda::types::*;
 use apex_policy::tune::reshaped;
 use core::ffi::CStr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-static ANY: AtomicU8 = AtomicU8::new(UNASKED);
 static TUNING: OnceLock<Option<Tuning>> = OnceLock::new();
 /// Kernels that were looked at: one more than their place in the tuning, or 0.
 static KERNELS: Handles = Handles::new();
 static RESHAPED: AtomicU64 = AtomicU64::new(0);
 
-const UNASKED: u8 = 0;
-const NO: u8 = 1;
-const YES: u8 = 2;
-
 const PREFERRED_CARVEOUT: u32 = 9;
 
-/// Whether there is a tuning.
-#[inline(always)]
-pub(crate) fn any() -> bool {
-    match ANY.load(Ordering::Relaxed) {
-        UNASKED => tuning().is_some(),
-        answer => answer == YES,
-    }
-}
-
+/// The tuning, read once.
 #[cold]
 pub(crate) fn tuning() -> Option<&'static Tuning> {
     let tuning = TUNING.get_or_init(|| {
@@ -54,20 +41,15 @@ pub(crate) fn tuning() -> Option<&'static Tuning> {
         }
         tuning.filter(|tuning| !tuning.is_empty())
     });
-    ANY.store(if tuning.is_some() { YES } else { NO }, Ordering::Relaxed);
     tuning.as_ref()
 }
 
 /// The shape that a launch gets instead of its own.
-#[inline(always)]
+#[cold]
 pub(crate) fn shape(kernel: CUfunction, shape: &LaunchShape, plain: bool) -> Option<LaunchShape> {
-    if !any() {
-        return None;
-    }
     guard(|| other_shape(kernel, shape, plain)).flatten()
 }
 
-#[cold]
 fn other_shape(kernel: CUfunction, shape: &LaunchShape, plain: bool) -> Option<LaunchShape> {
     let handle = kernel as u64;
     let place = KERNELS.get(handle).unwrap_or_else(|| {

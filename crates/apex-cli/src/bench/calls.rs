@@ -29,19 +29,24 @@ const PACE: Duration = Duration::from_nanos(2_000);
 const KERNEL: &std::ffi::CStr =
     c".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry empty()\n{\n ret;\n}\n";
 
-/// Measures and prints one JSON object.
-pub(crate) fn measure(threads: usize, quick: bool) -> Result<ExitCode> {
+/// Measures and prints one JSON object. With `gate` the launches of one thread go through an open gate too.
+pub(crate) fn measure(threads: usize, gate: bool, quick: bool) -> Result<ExitCode> {
     let began = Anchor::take();
     let direct = open(&library("libapex_standin.so")?)?;
     let shim = open(&library("libapex_shim.so")?)?;
+    let schedule = gate.then(schedule).transpose()?;
     let (context, kernel) = prepare(&shim)?;
     let rounds = if quick { 40 } else { 400 };
     let trampoline = trampoline(&direct, &shim, if quick { 200 } else { 2_000 });
 
     let barrier = Barrier::new(threads);
     let (context, kernel) = (context as usize, kernel as usize);
-    let mut direct_ticks = Vec::new();
-    let mut shim_ticks = Vec::new();
+    let ways = [
+        Some(Way { driver: &direct, schedule: None }),
+        Some(Way { driver: &shim, schedule: None }),
+        schedule.map(|schedule| Way { driver: &shim, schedule: Some(schedule) }),
+    ];
+    let mut ticks: [Vec<u32>; 3] = Default::default();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|_| {
@@ -54,29 +59,33 @@ pub(crate) fn measure(threads: usize, quick: bool) -> Result<ExitCode> {
                         launch(&direct, kernel);
                     }
                     barrier.wait();
-                    alternate(&direct, &shim, kernel, rounds, threads)
+                    alternate(&ways, kernel, rounds, threads)
                 })
             })
             .collect();
         for worker in workers {
-            if let Ok((direct, shim)) = worker.join() {
-                direct_ticks.extend(direct);
-                shim_ticks.extend(shim);
+            for (all, more) in ticks.iter_mut().zip(worker.join().unwrap_or_default()) {
+                all.extend(more);
             }
         }
     });
     let scale = Scale::between(began, Anchor::take());
     let nanos = |ticks: f64| ticks * scale.nanos_per_tick();
-    let (direct, shim) = (percentiles(direct_ticks), percentiles(shim_ticks));
+    let [direct, shim, gated] = ticks.map(summary);
     println!(
         "{}",
         json!({
             "trampoline_direct_ns": nanos(trampoline.0),
             "trampoline_shim_ns": nanos(trampoline.1),
             "trampoline_added_ns": nanos(trampoline.1 - trampoline.0),
-            "direct_p50_ns": nanos(direct.0), "direct_p99_ns": nanos(direct.1),
-            "shim_p50_ns": nanos(shim.0), "shim_p99_ns": nanos(shim.1),
-            "added_p50_ns": nanos(shim.0 - direct.0), "added_p99_ns": nanos(shim.1 - direct.1),
+            "direct_p50_ns": nanos(direct.p50), "direct_p99_ns": nanos(direct.p99),
+            "shim_p50_ns": nanos(shim.p50), "shim_p99_ns": nanos(shim.p99),
+            "added_p50_ns": nanos(shim.p50 - direct.p50),
+            "added_p99_ns": nanos(shim.p99 - direct.p99),
+            "added_mean_ns": nanos(shim.mean - direct.mean),
+            "gate_added_p50_ns": nanos(gated.p50 - shim.p50),
+            "gate_added_p99_ns": nanos(gated.p99 - shim.p99),
+            "gate_added_mean_ns": nanos(gated.mean - shim.mean),
             "launches": rounds * BLOCK * threads,
         })
     );
@@ -144,30 +153,63 @@ fn trampoline(direct: &Driver, shim: &Driver, rounds: usize) -> (f64, f64) {
     (middle(&mut by_direct), middle(&mut by_shim))
 }
 
+/// The shim's function by which a program begins and stops to take part in scheduling.
+type Schedule = unsafe extern "C" fn(i32) -> i32;
+
+fn schedule() -> Result<Schedule> {
+    // SAFETY: a library of ours.
+    let shim = unsafe { Library::open(&library("libapex_shim.so")?) }?;
+    match shim.symbol(c"apex_enable_scheduling") {
+        // SAFETY: the function of `include/apex.h`, in a library that is never closed.
+        Some(address) => Ok(unsafe { std::mem::transmute::<*const c_void, Schedule>(address) }),
+        None => bail!("the shim has no gate: it belongs to another version of apex"),
+    }
+}
+
+/// How launches are made: through which library, and with the program's class or without.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    driver: &'a Driver,
+    schedule: Option<Schedule>,
+}
+
+impl Way<'_> {
+    fn take_part(&self, on: bool) {
+        if let Some(schedule) = self.schedule {
+            // SAFETY: takes a number, from any thread at any time.
+            unsafe { schedule(i32::from(on)) };
+        }
+    }
+}
+
 fn alternate(
-    direct: &Driver,
-    shim: &Driver,
+    ways: &[Option<Way<'_>>; 3],
     kernel: CUfunction,
     rounds: usize,
     threads: usize,
-) -> (Vec<u32>, Vec<u32>) {
-    let mut by_direct = Vec::with_capacity(rounds * BLOCK);
-    let mut by_shim = Vec::with_capacity(rounds * BLOCK);
-    let block = |driver: &Driver, times: &mut Vec<u32>| {
+) -> [Vec<u32>; 3] {
+    let mut times = [(); 3].map(|()| Vec::with_capacity(rounds * BLOCK));
+    let block = |way: &Way<'_>, times: &mut Vec<u32>| {
+        way.take_part(true);
         // The first calls after another library's are not what a program sees.
-        (0..WARM_UP).for_each(|_| launch(driver, kernel));
+        (0..WARM_UP).for_each(|_| launch(way.driver, kernel));
         for _ in 0..BLOCK {
             let began = time::ticks();
-            launch(driver, kernel);
+            launch(way.driver, kernel);
             times.push(u32::try_from(time::ticks() - began).unwrap_or(u32::MAX));
         }
+        way.take_part(false);
     };
+    ways.iter().flatten().for_each(|way| way.take_part(false));
     for _ in 0..rounds {
-        block(direct, &mut by_direct);
-        block(shim, &mut by_shim);
+        for (way, times) in ways.iter().zip(&mut times) {
+            if let Some(way) = way {
+                block(way, times);
+            }
+        }
         keep_busy(PACE * u32::try_from(BLOCK * threads).unwrap_or(1));
     }
-    (by_direct, by_shim)
+    times
 }
 
 /// A program that launches is busy in the driver meanwhile: a thread that slept would find its processor
@@ -200,12 +242,22 @@ fn launch(driver: &Driver, kernel: CUfunction) {
     }
 }
 
-/// The median and the 99th percentile.
-fn percentiles(mut ticks: Vec<u32>) -> (f64, f64) {
+/// What many calls took, in ticks.
+struct Summary {
+    p50: f64,
+    p99: f64,
+    /// Of all but the slowest hundredth, which the machine has disturbed.
+    mean: f64,
+}
+
+fn summary(mut ticks: Vec<u32>) -> Summary {
     ticks.sort_unstable();
     let at =
         |share: usize| ticks.get(ticks.len() * share / 100).copied().map_or(f64::NAN, f64::from);
-    (at(50), at(99))
+    let usual = &ticks[..ticks.len() * 99 / 100];
+    #[expect(clippy::cast_precision_loss, reason = "a hundred thousand calls")]
+    let mean = usual.iter().copied().map(f64::from).sum::<f64>() / usual.len() as f64;
+    Summary { p50: at(50), p99: at(99), mean }
 }
 
 fn middle(values: &mut [f64]) -> f64 {

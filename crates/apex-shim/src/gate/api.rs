@@ -4,7 +4,8 @@
 //! answers for this process alone, touches nothing of the driver, and says "not known" (a NaN) rather than a
 //! number it does not have.
 
-use super::{GATES, Gate, OFF, ON, Own, STATE, duration};
+use super::{GATES, Gate, Own, duration};
+use crate::extras::{self, Extra};
 use crate::process::{self, guard, knobs};
 use apex_core::gate_page::SLOTS;
 use apex_core::time::monotonic_nanos;
@@ -81,7 +82,7 @@ pub(crate) extern "C" fn apex_version() -> *const c_char {
 pub(crate) extern "C" fn apex_enable_scheduling(on: c_int) -> c_int {
     guard(|| {
         if on == 0 {
-            STATE.store(OFF, Ordering::SeqCst);
+            extras::set(Extra::Gate, false);
             for gate in gates() {
                 gate.page.own(gate.slot, Own::Class).store(0, Ordering::Relaxed);
                 gate.bursts.forget(&gate.page, gate.slot);
@@ -96,7 +97,7 @@ pub(crate) extern "C" fn apex_enable_scheduling(on: c_int) -> c_int {
         for gate in gates() {
             gate.page.own(gate.slot, Own::Class).store(gate.class as u64 + 1, Ordering::Relaxed);
         }
-        STATE.store(ON, Ordering::SeqCst);
+        extras::set(Extra::Gate, true);
         say(DEBUG, "scheduling is on for this program");
         1
     })

@@ -5,34 +5,54 @@
 //! opens and ends, and at one launch in eight. Which launches a wait covers is known by stream, and by the
 //! events that lead from one stream to another. A program that asks instead of waiting ends no burst here; the
 //! others stop believing in it some time after its last launch, and a new burst begins with the next one.
+//!
+//! A locked instruction costs as much as all else that a launch does here, so a launch has none as long as one
+//! thread alone launches on a stream: the lane is then that thread's own, and it counts with a plain store, then
+//! looks whether the burst is still open. Who ends a burst says so first and then looks whether all lanes are
+//! done; if another thread may be between its two, the kernel is asked to have every processor do a barrier
+//! in between (`membarrier`). So one of them sees the other. Where several threads launch on one stream, or
+//! the kernel has no such call, locked instructions do the same. What remains open is the moment in which a
+//! second thread comes to a stream: the count of a launch that the first one is just making may be lost, and a
+//! wait for another stream may then end the burst one launch too early; the next launch opens it again.
 
+use super::barrier;
 use crate::lock::{Lock, locked};
+use crate::thread;
 use apex_core::gate_page::{BurstWord, Own, Page, Setting, Shared};
 use apex_core::time::monotonic_nanos;
 use apex_policy::schedule::{Burst, Rhythm};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 
 const LANES: usize = 16;
 const EVENTS: usize = 64;
 /// A pause after which a launch belongs to another burst, whatever was waited for.
 const PAUSE_NS: u64 = 20_000_000;
 /// One launch in so many tells its time.
-const TELL_EVERY: u64 = 8;
+pub(super) const TELL_EVERY: u32 = 8;
+/// Instead of a thread, whose number is an address.
+const SEVERAL: u64 = 1;
 
-/// The bursts of this program on one GPU.
+/// The bursts of this program on one GPU. What a launch reads comes first.
+#[repr(C)]
 pub(super) struct Bursts {
     open: AtomicBool,
-    /// Launches of this burst. Not on the page: others look there while it goes on.
-    launches: AtomicU64,
+    /// What was launched on all streams before this burst. Not on the page: others look there while it goes on.
+    before: AtomicU64,
+    /// Copies of this burst.
+    copies: AtomicU64,
     lanes: [Lane; LANES],
     events: [Event; EVENTS],
     rhythm: Lock<Rhythm>,
 }
 
-/// A stream: how many things were launched on it, and how many of them are done.
+/// A stream: how many things were launched on it, and how many of them are done. What a launch touches lies in
+/// its first line of memory.
 #[derive(Default)]
-struct Lane {
+#[repr(C, align(64))]
+pub(super) struct Lane {
     key: AtomicU64,
+    /// The thread that alone launches on it; [`SEVERAL`] where there are more, 0 where there was none.
+    owner: AtomicU64,
     last: AtomicU64,
     done: AtomicU64,
     /// For each other stream, up to where it is done when this one is.
@@ -51,59 +71,77 @@ impl Bursts {
     pub(super) fn new() -> Bursts {
         Bursts {
             open: AtomicBool::new(false),
-            launches: AtomicU64::new(0),
+            before: AtomicU64::new(0),
+            copies: AtomicU64::new(0),
             lanes: core::array::from_fn(|_| Lane::default()),
             events: core::array::from_fn(|_| Event::default()),
             rhythm: Lock::new(Rhythm::default()),
         }
     }
 
-    /// A launch goes down in a burst that is open, and nothing more need be said of it. If not, it is for
-    /// [`Bursts::touch`].
+    /// Whether a burst is open: then a launch need only be counted.
     #[inline(always)]
-    pub(super) fn goes_on(&self, page: &Page, slot: usize, key: u64) -> bool {
-        let Some(lane) = self.lanes.iter().find(|lane| lane.key.load(Ordering::Relaxed) == key)
-        else {
-            return false;
-        };
-        let next = lane.last.load(Ordering::Relaxed) + 1;
-        if !self.open.load(Ordering::Relaxed) || next.is_multiple_of(TELL_EVERY) {
-            return false;
-        }
-        lane.last.fetch_add(1, Ordering::SeqCst);
-        add(&self.launches, 1);
-        if !self.open.load(Ordering::SeqCst) {
-            self.begin(page, slot);
-        }
-        true
+    pub(super) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
     }
 
-    /// A launch or a copy goes down on this stream.
-    pub(super) fn touch(&self, page: &Page, slot: usize, key: u64, predicted_ns: u64, sms: u32) {
-        let lane = &self.lanes[self.lane(key)];
-        let number = lane.last.fetch_add(1, Ordering::SeqCst) + 1;
-        let word = |word| page.own(slot, word);
-        if !self.open.load(Ordering::SeqCst) {
+    /// The lane of a stream, if something was launched on it.
+    pub(super) fn find(&self, key: u64) -> Option<&Lane> {
+        self.lanes.iter().find(|lane| lane.key.load(Ordering::Relaxed) == key)
+    }
+
+    /// A launch goes down in a burst that is open, on a lane of the calling thread alone or of several.
+    #[inline(always)]
+    pub(super) fn count(&self, page: &Page, slot: usize, lane: &Lane, is_own: bool) {
+        lane.count(is_own);
+        if !self.is_open() {
+            self.begin_unless_done(page, slot);
+        }
+    }
+
+    #[cold]
+    fn begin_unless_done(&self, page: &Page, slot: usize) {
+        if !self.is_done() {
             self.begin(page, slot);
         }
-        let tells = number.is_multiple_of(TELL_EVERY);
-        // It stands for those that went on without a word.
-        add(word(Own::BurstPredicted), predicted_ns * if tells { TELL_EVERY } else { 1 });
-        if predicted_ns > 0 {
-            add(&self.launches, 1);
+    }
+
+    /// A launch goes down on this stream, and stands for so many that were only counted; or a copy, which stands
+    /// for none. Returns the lane.
+    pub(super) fn touch(
+        &self,
+        page: &Page,
+        slot: usize,
+        key: u64,
+        (launches, predicted_ns, sms): (u32, u64, u32),
+    ) -> &Lane {
+        let lane = &self.lanes[self.lane(key)];
+        let me = thread::number();
+        lane.share_with(me);
+        lane.count(lane.is_of(me));
+        if !self.is_open() {
+            self.begin(page, slot);
+        }
+        let number = lane.last.load(Ordering::Relaxed);
+        let word = |word| page.own(slot, word);
+        add(word(Own::BurstPredicted), predicted_ns * u64::from(launches));
+        if launches == 0 {
+            add(&self.copies, 1);
         }
         if u64::from(sms) > word(Own::Sms).load(Ordering::Relaxed) {
             word(Own::Sms).store(u64::from(sms), Ordering::Relaxed);
         }
-        if tells {
+        if launches >= TELL_EVERY || number.is_multiple_of(u64::from(TELL_EVERY)) {
             self.tell(page, slot);
         }
+        lane
     }
 
     #[cold]
     fn tell(&self, page: &Page, slot: usize) {
         let now = monotonic_nanos();
-        let last = page.own(slot, Own::LastActivity).swap(now, Ordering::Relaxed);
+        let last = page.own(slot, Own::LastActivity).load(Ordering::Relaxed);
+        page.own(slot, Own::LastActivity).store(now, Ordering::Relaxed);
         let predicted = page.own(slot, Own::BurstPredicted).load(Ordering::Relaxed);
         if now.saturating_sub(last) > PAUSE_NS + predicted.saturating_mul(2) {
             // Nobody waited for the last one, and it must be over.
@@ -122,7 +160,9 @@ impl Bursts {
         store(Own::BurstStart, now);
         store(Own::LastActivity, now);
         store(Own::BurstPredicted, 0);
-        self.launches.store(0, Ordering::Relaxed);
+        // The one that opens it is counted already.
+        self.before.store(self.launched().wrapping_sub(1), Ordering::Relaxed);
+        self.copies.store(0, Ordering::Relaxed);
         store(Own::Sms, 0);
         let others = page.setting(Setting::GatedSlots) & !(1 << slot);
         store(Own::BurstAhead, super::in_flight_of(page, others, now));
@@ -145,11 +185,6 @@ impl Bursts {
             self.done(lane, last);
         }
         self.end_if_done(page, slot);
-    }
-
-    /// Whether anything was launched on this stream.
-    pub(super) fn has(&self, key: u64) -> bool {
-        self.lanes.iter().any(|lane| lane.key.load(Ordering::Relaxed) == key)
     }
 
     /// An event was recorded on a stream.
@@ -190,12 +225,24 @@ impl Bursts {
 
     fn end_if_done(&self, page: &Page, slot: usize) {
         if self.open.load(Ordering::SeqCst) && self.is_done() {
-            self.finish(page, slot, monotonic_nanos());
-            // Another thread may have launched between the two looks.
-            if !self.is_done() {
-                self.begin(page, slot);
-            }
+            self.end(page, slot);
         }
+    }
+
+    fn end(&self, page: &Page, slot: usize) {
+        self.finish(page, slot, monotonic_nanos());
+        // Another thread may have launched between the two looks.
+        let me = thread::number();
+        if self.lanes.iter().any(|lane| lane.is_of_another(me)) {
+            barrier::everywhere();
+        }
+        self.begin_unless_done(page, slot);
+    }
+
+    /// What was launched and copied on all streams since the beginning.
+    fn launched(&self) -> u64 {
+        let last = |lane: &Lane| lane.last.load(Ordering::Relaxed);
+        self.lanes.iter().map(last).fold(0, u64::wrapping_add)
     }
 
     fn is_done(&self) -> bool {
@@ -210,10 +257,14 @@ impl Bursts {
         }
         let load = |word| page.own(slot, word).load(Ordering::Relaxed);
         let store = |word, value| page.own(slot, word).store(value, Ordering::Relaxed);
+        let launches = self
+            .launched()
+            .wrapping_sub(self.before.load(Ordering::Relaxed))
+            .saturating_sub(self.copies.load(Ordering::Relaxed));
         let burst = Burst {
             start_ns: load(Own::BurstStart),
             end_ns: end,
-            launches: u32::try_from(self.launches.load(Ordering::Relaxed)).unwrap_or(u32::MAX),
+            launches: u32::try_from(launches).unwrap_or(u32::MAX),
             ahead_ns: load(Own::BurstAhead),
             harm_ns: page.shared(Shared::HarmNs).load(Ordering::Relaxed),
         };
@@ -258,7 +309,49 @@ impl Bursts {
     /// Contexts ended: nothing of them is waited for any more.
     pub(super) fn forget(&self, page: &Page, slot: usize) {
         self.waited(page, slot, None);
-        self.lanes.iter().for_each(|lane| lane.key.store(0, Ordering::Relaxed));
+        for lane in &self.lanes {
+            // Threads that keep the lane as theirs look for it again.
+            lane.owner.store(0, Ordering::Relaxed);
+            lane.key.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Lane {
+    /// One more goes down. When this returns, whether the burst is open may be asked.
+    #[inline(always)]
+    fn count(&self, is_own: bool) {
+        if is_own {
+            add(&self.last, 1);
+            // Whoever ends the burst has this processor do the same between its two looks.
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            self.last.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether this thread alone launches on it.
+    #[inline(always)]
+    pub(super) fn is_of(&self, thread: u64) -> bool {
+        self.owner.load(Ordering::Relaxed) == thread
+    }
+
+    /// Whether one other thread alone launches on it.
+    fn is_of_another(&self, thread: u64) -> bool {
+        let owner = self.owner.load(Ordering::Relaxed);
+        owner > SEVERAL && owner != thread
+    }
+
+    /// This thread launches on it from here on.
+    fn share_with(&self, thread: u64) {
+        if self.is_of(thread) {
+            return;
+        }
+        let thread = if barrier::is_there() { thread } else { SEVERAL };
+        let first = self.owner.compare_exchange(0, thread, Ordering::SeqCst, Ordering::Relaxed);
+        if first.is_err_and(|owner| owner != thread) {
+            self.owner.store(SEVERAL, Ordering::SeqCst);
+        }
     }
 }
 
@@ -270,4 +363,90 @@ fn add(word: &AtomicU64, more: u64) {
 
 fn event_place(event: u64) -> usize {
     (event.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % EVENTS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apex_core::gate_page::Files;
+
+    const KEY: u64 = 0x1000;
+
+    fn page(name: &str) -> Page {
+        let directory =
+            std::env::temp_dir().join(format!("apex-burst-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let files = Files::of(&directory, "00");
+        files.create(0o600, 0o600).unwrap();
+        let page = Page::map(&files).unwrap();
+        std::fs::remove_dir_all(directory).unwrap();
+        page
+    }
+
+    /// One launch as the gate makes it, by a thread with this number.
+    fn launch(bursts: &Bursts, page: &Page, thread: u64) {
+        match bursts.find(KEY).filter(|lane| bursts.is_open() && lane.is_of(thread)) {
+            Some(lane) => bursts.count(page, 0, lane, true),
+            None => {
+                let lane = bursts.touch(page, 0, KEY, (1, 1_000, 1));
+                // Threads of a test have no block: they say themselves who they are.
+                lane.owner.store(thread, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[test]
+    fn a_burst_lasts_until_all_of_it_was_waited_for_and_counts_its_launches() {
+        let (page, bursts) = (page("lasts"), Bursts::new());
+        bursts.touch(&page, 0, KEY, (0, 0, 0));
+        (0..5).for_each(|_| launch(&bursts, &page, 64));
+        bursts.recorded(7, KEY);
+        launch(&bursts, &page, 64);
+        bursts.waited_event(&page, 0, 7);
+        assert!(bursts.is_open(), "a launch came after the event");
+        bursts.waited(&page, 0, Some(KEY));
+        assert!(!bursts.is_open());
+        let of = |word| page.burst(0, 0, word).load(Ordering::Relaxed);
+        assert_eq!(of(BurstWord::Launches), 6, "and the copy is none");
+        launch(&bursts, &page, 64);
+        assert!(bursts.is_open());
+        bursts.waited(&page, 0, None);
+        assert_eq!(page.burst(0, 1, BurstWord::Launches).load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_second_thread_makes_a_lane_shared_and_an_end_of_contexts_makes_it_free() {
+        let (page, bursts) = (page("shared"), Bursts::new());
+        launch(&bursts, &page, 64);
+        let lane = bursts.find(KEY).unwrap();
+        assert!(lane.is_of(64));
+        lane.share_with(128);
+        assert!(!lane.is_of(64) && !lane.is_of(128) && !lane.is_of_another(192));
+        bursts.forget(&page, 0);
+        assert!(bursts.find(KEY).is_none() && !bursts.is_open());
+    }
+
+    #[test]
+    fn a_launch_between_the_two_looks_of_a_wait_keeps_the_burst_open() {
+        let (page, bursts) = (page("between"), Bursts::new());
+        launch(&bursts, &page, 64);
+        bursts.done(0, u64::MAX);
+        assert!(bursts.is_done());
+        // Another thread launches after that look.
+        launch(&bursts, &page, 64);
+        bursts.end(&page, 0);
+        assert!(bursts.is_open());
+        bursts.waited(&page, 0, Some(KEY));
+        assert!(!bursts.is_open());
+    }
+
+    #[test]
+    fn a_launch_that_finds_its_burst_ended_opens_the_next() {
+        let (page, bursts) = (page("ended"), Bursts::new());
+        launch(&bursts, &page, 64);
+        bursts.waited(&page, 0, None);
+        // It saw the burst open and was overtaken by its end.
+        bursts.count(&page, 0, bursts.find(KEY).unwrap(), true);
+        assert!(bursts.is_open());
+    }
 }

@@ -1,6 +1,7 @@
 //! Code being loaded and unloaded. The time of a load holds the driver's just-in-time compilation.
 
 use super::answer;
+use crate::extras::{self, Extra};
 use crate::record::Note;
 use crate::{kernels, outputs};
 use apex_core::event::{Life, ObjectKind, What};
@@ -101,7 +102,7 @@ unsafe fn loaded_data(
         // SAFETY: the driver accepted it as an image.
         let known = unsafe { image::identify_at(image) };
         if let Some(known) = known
-            && outputs::wanted()
+            && extras::has(Extra::Outputs)
         {
             // SAFETY: as above.
             unsafe { outputs::keep_image(image, known.hash) };

@@ -6,6 +6,7 @@
 
 use super::code;
 use crate::exports::driver;
+use crate::extras::{self, Extra};
 use crate::process::guard;
 use crate::{outputs, record, tuned};
 use apex_core::time;
@@ -85,7 +86,7 @@ unsafe fn load(
     ours: impl FnOnce(u32, *mut CUjit_option, *mut *mut c_void) -> CUresult,
     own: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    if tuned::any() {
+    if extras::has(Extra::Tuning) {
         // SAFETY: the program's own arguments.
         let options =
             guard(|| unsafe { Options::with_ours(image, count, words, values) }).flatten();

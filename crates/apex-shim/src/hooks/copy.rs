@@ -1,6 +1,7 @@
 //! Memory being copied. Where the call does not state a direction the reader of the events finds it
 //! from the addresses; which host memory was pinned too.
 
+use crate::extras::{self, Extra};
 use crate::record::Note;
 use crate::{detail, gate, outputs};
 use apex_core::event::{Copy, Direction, What};
@@ -9,7 +10,7 @@ use apex_cuda::types::*;
 macro_rules! copies {
     ($($name:ident($($argument:ident: $type:ty),*) => $direction:ident, $to:expr, $from:expr, $bytes:expr $(, $stream:ident)?;)*) => { $(
         pub(crate) unsafe fn $name(result: CUresult, $($argument: $type),*) -> Note {
-            if outputs::wanted() {
+            if extras::has(Extra::Outputs) {
                 let stream = stream!($($stream)?);
                 outputs::copied(result, Direction::$direction, $to as u64, $bytes as u64, stream);
             }
@@ -69,7 +70,7 @@ macro_rules! described {
             let from = place(from_kind, told.srcHost as u64, told.srcDevice, told.srcArray);
             let depth: fn(&$type) -> usize = $depth;
             let bytes = told.WidthInBytes * told.Height * depth(told);
-            if outputs::wanted() && to_kind == MEMORY_HOST {
+            if extras::has(Extra::Outputs) && to_kind == MEMORY_HOST {
                 outputs::not_seen();
             }
             copy(direction(from_kind, to_kind), to, from, bytes as u64, stream!($($asynchronous)?))
@@ -218,7 +219,7 @@ fn direction(from: u32, to: u32) -> Direction {
 #[inline(always)]
 fn copy(direction: Direction, to: u64, from: u64, bytes: u64, stream: Option<CUstream>) -> Note {
     gate::copied(direction == Direction::DeviceToHost, stream.map(|stream| stream as u64));
-    if direction == Direction::HostToDevice && detail::is_on() {
+    if direction == Direction::HostToDevice && extras::has(Extra::Detail) {
         detail::uploaded(to, from, bytes);
     }
     let copy = Copy { direction, asynchronous: stream.is_some(), captured: false, to, from, bytes };

@@ -1,126 +1,53 @@
 //! Kernels and graphs being launched, in every form the driver has.
 //!
-//! Each C entry gathers its arguments into a [`Call`]; all meet in [`launch_kernel`]. There the launch
-//! goes down once, between the two events if this one is timed, and is then recorded.
+//! Each C entry gathers its arguments into a [`Call`] and takes the shortest of four ways ([`ways`]) that will do.
+//! Each way is a function of its own for each form, so that a shorter one has no part of a longer.
+
+mod ways;
 
 use crate::exports::driver;
+use crate::extras::{self, Extras};
 use crate::hooks::graph;
 use crate::lock::{Lock, locked};
 use crate::record::{self, Note, PER_THREAD_STREAM};
 use crate::sample::{self, Launched};
-use crate::thread::{self, Easy};
-use crate::{capture, detail, gate, kernels, tuned};
+use crate::thread::{self, Thread};
+use crate::{gate, kernels};
 use apex_core::KernelId;
 use apex_core::event::{Launch, LaunchShape, What};
-use apex_core::pace::{Reads, UNREAD};
 use apex_core::time;
 use apex_cuda::Function;
 use apex_cuda::types::*;
-use apex_policy::schedule::Kind;
+use core::arch::naked_asm;
+use core::mem::offset_of;
 use std::collections::HashMap;
+use ways::{
+    Call, configuration, easy, easy_at_gate, easy_launch, launch_kernel, launch_with_extras,
+};
 
-/// What a launch was asked to do.
-#[derive(Clone, Copy)]
-struct Call {
-    function: Function,
-    kernel: CUfunction,
-    stream: u64,
-    shape: LaunchShape,
-    cooperative: bool,
-    /// Where each argument lies; null where the call passes them otherwise.
-    arguments: *mut *mut c_void,
-}
-
-/// Whether a launch is only recorded, as most launches of a hurry are where the clock is slow, and then the
-/// kernel's number.
-#[inline(always)]
-fn easy(kernel: CUfunction) -> Option<(Easy, KernelId)> {
-    let number = kernels::known(kernel)?;
-    Some((thread::easy()?, number))
-}
-
-/// A launch that is only recorded. Its way is short and straight, because the driver has used the caches
-/// and the branch predictors for itself meanwhile: every line of code or memory and every jump is paid for.
-#[inline(always)]
-unsafe fn easy_launch(
-    mut easy: Easy,
-    function: Function,
-    launch: Launch,
-    stream: u64,
-    forward: impl FnOnce() -> CUresult,
-) -> CUresult {
-    let result = forward();
-    if result == CUDA_SUCCESS && !capture::any() {
-        record::easy_launch(easy.thread(), function, launch, stream);
-    } else {
-        // A copy for the cold way: its address must not keep the launch in memory on the usual one.
-        odd_launch(function, core::hint::black_box(launch), stream, result);
-    }
-    result
-}
-
-/// An easy launch that was refused, or that went into a graph.
-#[cold]
-fn odd_launch(function: Function, launch: Launch, stream: u64, result: CUresult) {
-    let what = What::Launch(launch);
-    record::at(function, UNREAD, UNREAD, result, || Note { what, stream });
-}
-
-#[inline(always)]
-unsafe fn launch_kernel(call: Call, forward: impl FnOnce() -> CUresult) -> CUresult {
-    let Call { function, stream, shape, cooperative, .. } = call;
-    let known = kernels::known(call.kernel);
-    let kind = if cooperative { Kind::Cooperative } else { Kind::Kernel };
-    let admitted = gate::before(known, stream, &shape, kind);
-    let sample = sample::before(stream, configuration(call.kernel as u64, &shape));
-    let (started, read_end) = read_clock(known.is_none() || sample.is_some());
-    let result = forward();
-    let ended = if read_end { time::ticks() } else { started };
-    let mut kernel = known.unwrap_or_default();
-    record::at(function, started, ended, result, || {
-        if known.is_none() && result == CUDA_SUCCESS {
-            kernel = kernels::look_up(call.kernel);
-        }
-        Note { what: What::Launch(Launch { kernel, shape, cooperative, captured: false }), stream }
-    });
-    if detail::is_on() && result == CUDA_SUCCESS {
-        // SAFETY: the driver has just read these arguments.
-        unsafe { detail::launched(kernel, ended, call.arguments) };
-    }
-    if let Some(sample) = sample {
-        sample::after(&sample, Launched { function, stream, started, ended, kernel, shape });
-    }
-    gate::after(admitted, stream, result);
-    result
-}
-
-/// Launches as the tuning says, or as the program says if the driver refuses that: a refused launch ran nothing.
-#[cold]
-fn either(other: impl FnOnce() -> CUresult, own: impl FnOnce() -> CUresult) -> CUresult {
-    match other() {
-        CUDA_SUCCESS => {
-            tuned::was_reshaped();
-            CUDA_SUCCESS
-        }
-        refused => {
-            tuned::was_refused("a block", refused);
-            own()
-        }
-    }
-}
-
-/// The start of a launch, if it is read, and whether its end is read too.
-#[inline(always)]
-fn read_clock(must: bool) -> (u64, bool) {
-    let reads = thread::current_if_started().map_or(Reads::Both, |thread| thread.reads());
-    if reads == Reads::Nothing && !must {
-        return (UNREAD, false);
-    }
-    let started = time::ticks();
-    if let Some(thread) = thread::current_if_started() {
-        thread.launch_read(started);
-    }
-    (started, reads == Reads::Both || must)
+/// The entry of a launch: jumps to the shortest way that will do, with the driver's own arguments. It is written
+/// out because a compiler first puts the arguments aside for the longest of them.
+macro_rules! shortest_way {
+    ($only_recorded:path, $plain:path, $at_open_gate:path, $with_extras:path) => {
+        naked_asm!(
+            "mov rax, qword ptr [rip + apex_thread@GOTTPOFF]",
+            "mov rax, qword ptr fs:[rax]",
+            "cmp rax, {last_without_block}",
+            "jbe {with_extras}",
+            "cmp dword ptr [rax + {easy}], 0",
+            "jne {only_recorded}",
+            "cmp qword ptr [rip + {extras}], 0",
+            "jne {at_open_gate}",
+            "jmp {plain}",
+            last_without_block = const thread::WITHOUT_RING,
+            easy = const offset_of!(Thread, easy),
+            extras = sym extras::WORD,
+            only_recorded = sym $only_recorded,
+            plain = sym $plain,
+            at_open_gate = sym $at_open_gate,
+            with_extras = sym $with_extras,
+        )
+    };
 }
 
 macro_rules! kernels {
@@ -153,38 +80,56 @@ macro_rules! kernels {
     (@entry $name:ident $cooperative:literal, $which:expr, $arguments:ident,
         ($($argument:ident: $type:ty),*),
         $kernel:ident, $shape:expr, $reshaped:expr) => {
-        #[inline(always)]
-        pub(crate) unsafe fn $name($($argument: $type),*) -> CUresult {
-            // A function of its own with the same arguments: the easy way then has no part of it, and it
-            // is reached by a jump.
-            #[inline(never)]
-            unsafe extern "C" fn full($($argument: $type),*) -> CUresult {
-                let (kernel, cooperative) = ($kernel, $cooperative);
-                let (function, stream, shape) = (Function::$name, $which, $shape);
-                let arguments = $arguments;
-                let call = Call { function, kernel, stream, shape, cooperative, arguments };
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn $name($($argument: $type),*) -> CUresult {
+            unsafe extern "C" fn only_recorded($($argument: $type),*) -> CUresult {
+                // SAFETY: the program's own arguments, unchanged, passed once on either way.
+                unsafe {
+                    let Some(easy) = easy($kernel) else { return with_extras($($argument),*) };
+                    let forward = || (driver().$name)($($argument),*);
+                    easy_launch(easy, call($($argument),*), forward)
+                }
+            }
+            unsafe extern "C" fn plain($($argument: $type),*) -> CUresult {
                 // SAFETY: the program's own arguments, unchanged, passed once.
-                let own = || unsafe { (driver().$name)($($argument),*) };
-                match tuned::shape(kernel, &shape, !cooperative) {
-                    // SAFETY: as above.
-                    None => unsafe { launch_kernel(call, own) },
-                    Some(shape) => {
-                        let LaunchShape { grid, block, .. } = shape;
-                        // SAFETY: the same but for grid and block, which the tuning allows.
-                        let other = || unsafe { $reshaped(grid, block.map(u32::from)) };
-                        // SAFETY: as above.
-                        unsafe { launch_kernel(Call { shape, ..call }, || either(other, own)) }
+                unsafe {
+                    let forward = || (driver().$name)($($argument),*);
+                    launch_kernel(call($($argument),*), Extras::NONE, forward)
+                }
+            }
+            unsafe extern "C" fn at_open_gate($($argument: $type),*) -> CUresult {
+                // SAFETY: the program's own arguments, unchanged, passed once on either way.
+                unsafe {
+                    let call = call($($argument),*);
+                    if !Extras::now().is_gate_alone() || !gate::goes_on(call.stream) {
+                        return with_extras($($argument),*);
+                    }
+                    let forward = || (driver().$name)($($argument),*);
+                    match easy_at_gate($kernel) {
+                        Some(easy) => easy_launch(easy, call, forward),
+                        None => launch_kernel(call, Extras::NONE, forward),
                     }
                 }
             }
-            // SAFETY: the program's own arguments, unchanged, passed once on either way.
-            unsafe {
-                let Some((easy, number)) = easy($kernel) else { return full($($argument),*) };
-                let (kernel, cooperative) = (number, $cooperative);
-                let launch = Launch { kernel, shape: $shape, cooperative, captured: false };
-                let forward = || (driver().$name)($($argument),*);
-                easy_launch(easy, Function::$name, launch, $which, forward)
+            #[inline(never)]
+            unsafe extern "C" fn with_extras($($argument: $type),*) -> CUresult {
+                // SAFETY: the program's own arguments, unchanged, passed once.
+                let own = || unsafe { (driver().$name)($($argument),*) };
+                // SAFETY: the same but for grid and block, which the tuning allows.
+                let other = |shape: LaunchShape| unsafe {
+                    $reshaped(shape.grid, shape.block.map(u32::from))
+                };
+                // SAFETY: as above.
+                unsafe { launch_with_extras(call($($argument),*), !$cooperative, own, other) }
             }
+            #[inline(always)]
+            #[allow(unused_variables, reason = "not every argument of the driver's describes the launch")]
+            fn call($($argument: $type),*) -> Call {
+                let (kernel, cooperative) = ($kernel, $cooperative);
+                let (function, stream, shape) = (Function::$name, $which, $shape);
+                Call { function, kernel, stream, shape, cooperative, arguments: $arguments }
+            }
+            shortest_way!(only_recorded, plain, at_open_gate, with_extras)
         }
     };
 }
@@ -196,45 +141,94 @@ kernels! {
 
 macro_rules! described_kernels {
     ($($name:ident |$stream:ident| $which:expr;)*) => { $(
-        #[inline(always)]
-        pub(crate) unsafe fn $name(
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn $name(
             config: *const CUlaunchConfig,
             kernel: CUfunction,
             arguments: *mut *mut c_void,
             extra: *mut *mut c_void,
         ) -> CUresult {
-            // SAFETY: the program's own arguments, unchanged, passed once. The driver refuses a null
-            // config; it is not looked at then.
-            unsafe {
-                let forward = || (driver().$name)(config, kernel, arguments, extra);
-                let Some(told) = config.as_ref() else { return forward() };
-                let (cluster, cooperative) = attributes(told);
-                let shape = LaunchShape {
-                    grid: [told.gridDimX, told.gridDimY, told.gridDimZ],
-                    block: [narrow(told.blockDimX), narrow(told.blockDimY), narrow(told.blockDimZ)],
-                    cluster,
-                    dynamic_shared: told.sharedMemBytes,
-                };
-                let $stream = told.hStream;
-                let (function, stream) = (Function::$name, $which);
-                if let Some((easy, number)) = easy(kernel) {
-                    let launch = Launch { kernel: number, shape, cooperative, captured: false };
-                    return easy_launch(easy, function, launch, stream, forward);
+            unsafe extern "C" fn only_recorded(
+                config: *const CUlaunchConfig,
+                kernel: CUfunction,
+                arguments: *mut *mut c_void,
+                extra: *mut *mut c_void,
+            ) -> CUresult {
+                // SAFETY: the program's own arguments, unchanged, passed once on either way.
+                unsafe {
+                    let known = config.as_ref().and_then(|told| Some((told, easy(kernel)?)));
+                    let Some((told, easy)) = known else {
+                        return with_extras(config, kernel, arguments, extra);
+                    };
+                    let $stream = told.hStream;
+                    let call = described(Function::$name, told, kernel, $which, arguments);
+                    let forward = || (driver().$name)(config, kernel, arguments, extra);
+                    easy_launch(easy, call, forward)
                 }
-                let call = Call { function, kernel, stream, shape, cooperative, arguments };
-                let plain = !cooperative && cluster == [0; 3];
-                match tuned::shape(kernel, &shape, plain) {
-                    None => launch_kernel(call, forward),
-                    Some(shape) => {
+            }
+            unsafe extern "C" fn plain(
+                config: *const CUlaunchConfig,
+                kernel: CUfunction,
+                arguments: *mut *mut c_void,
+                extra: *mut *mut c_void,
+            ) -> CUresult {
+                // SAFETY: the program's own arguments, unchanged, passed once. The driver refuses a null
+                // config; it is not looked at then.
+                unsafe {
+                    let forward = || (driver().$name)(config, kernel, arguments, extra);
+                    let Some(told) = config.as_ref() else { return forward() };
+                    let $stream = told.hStream;
+                    let call = described(Function::$name, told, kernel, $which, arguments);
+                    launch_kernel(call, Extras::NONE, forward)
+                }
+            }
+            unsafe extern "C" fn at_open_gate(
+                config: *const CUlaunchConfig,
+                kernel: CUfunction,
+                arguments: *mut *mut c_void,
+                extra: *mut *mut c_void,
+            ) -> CUresult {
+                // SAFETY: as above.
+                unsafe {
+                    let goes_on = |$stream| Extras::now().is_gate_alone() && gate::goes_on($which);
+                    let told = config.as_ref().filter(|told| goes_on(told.hStream));
+                    let Some(told) = told else {
+                        return with_extras(config, kernel, arguments, extra);
+                    };
+                    let $stream = told.hStream;
+                    let call = described(Function::$name, told, kernel, $which, arguments);
+                    let forward = || (driver().$name)(config, kernel, arguments, extra);
+                    match easy_at_gate(kernel) {
+                        Some(easy) => easy_launch(easy, call, forward),
+                        None => launch_kernel(call, Extras::NONE, forward),
+                    }
+                }
+            }
+            #[inline(never)]
+            unsafe extern "C" fn with_extras(
+                config: *const CUlaunchConfig,
+                kernel: CUfunction,
+                arguments: *mut *mut c_void,
+                extra: *mut *mut c_void,
+            ) -> CUresult {
+                // SAFETY: as above; the other launch differs in grid and block, which the tuning allows.
+                unsafe {
+                    let own = || (driver().$name)(config, kernel, arguments, extra);
+                    let Some(told) = config.as_ref() else { return own() };
+                    let $stream = told.hStream;
+                    let call = described(Function::$name, told, kernel, $which, arguments);
+                    let other = |shape: LaunchShape| {
                         let mut config = *told;
                         [config.gridDimX, config.gridDimY, config.gridDimZ] = shape.grid;
                         let block = shape.block.map(u32::from);
                         [config.blockDimX, config.blockDimY, config.blockDimZ] = block;
-                        let other = || (driver().$name)(&raw const config, kernel, arguments, extra);
-                        launch_kernel(Call { shape, ..call }, || either(other, forward))
-                    }
+                        (driver().$name)(&raw const config, kernel, arguments, extra)
+                    };
+                    let is_plain = !call.cooperative && call.shape.cluster == [0; 3];
+                    launch_with_extras(call, is_plain, own, other)
                 }
             }
+            shortest_way!(only_recorded, plain, at_open_gate, with_extras)
         }
     )* };
 }
@@ -242,6 +236,30 @@ macro_rules! described_kernels {
 described_kernels! {
     cuLaunchKernelEx |stream| stream as u64;
     cuLaunchKernelEx_ptsz |stream| per_thread(stream);
+}
+
+/// What a launch with a config was asked to do.
+///
+/// # Safety
+///
+/// `told` is a config as the driver reads it.
+#[inline(always)]
+unsafe fn described(
+    function: Function,
+    told: &CUlaunchConfig,
+    kernel: CUfunction,
+    stream: u64,
+    arguments: *mut *mut c_void,
+) -> Call {
+    // SAFETY: the caller's promise.
+    let (cluster, cooperative) = unsafe { attributes(told) };
+    let shape = LaunchShape {
+        grid: [told.gridDimX, told.gridDimY, told.gridDimZ],
+        block: [narrow(told.blockDimX), narrow(told.blockDimY), narrow(told.blockDimZ)],
+        cluster,
+        dynamic_shared: told.sharedMemBytes,
+    };
+    Call { function, kernel, stream, shape, cooperative, arguments }
 }
 
 const ATTRIBUTE_COOPERATIVE: u32 = 2;
@@ -365,13 +383,15 @@ pub(crate) unsafe fn cuFuncSetSharedSize(_: CUresult, function: CUfunction, byte
 pub(crate) unsafe fn cuLaunch(kernel: CUfunction) -> CUresult {
     let call = set_before(Function::cuLaunch, kernel, 1, 1, 0);
     // SAFETY: the program's own argument, passed once.
-    unsafe { launch_kernel(call, || (driver().cuLaunch)(kernel)) }
+    unsafe { launch_kernel(call, Extras::now(), || (driver().cuLaunch)(kernel)) }
 }
 
 pub(crate) unsafe fn cuLaunchGrid(kernel: CUfunction, width: i32, height: i32) -> CUresult {
     let call = set_before(Function::cuLaunchGrid, kernel, width, height, 0);
     // SAFETY: the program's own arguments, passed once.
-    unsafe { launch_kernel(call, || (driver().cuLaunchGrid)(kernel, width, height)) }
+    let forward = || unsafe { (driver().cuLaunchGrid)(kernel, width, height) };
+    // SAFETY: as above.
+    unsafe { launch_kernel(call, Extras::now(), forward) }
 }
 
 pub(crate) unsafe fn cuLaunchGridAsync(
@@ -382,7 +402,9 @@ pub(crate) unsafe fn cuLaunchGridAsync(
 ) -> CUresult {
     let call = set_before(Function::cuLaunchGridAsync, kernel, width, height, stream as u64);
     // SAFETY: the program's own arguments, passed once.
-    unsafe { launch_kernel(call, || (driver().cuLaunchGridAsync)(kernel, width, height, stream)) }
+    let forward = || unsafe { (driver().cuLaunchGridAsync)(kernel, width, height, stream) };
+    // SAFETY: as above.
+    unsafe { launch_kernel(call, Extras::now(), forward) }
 }
 
 fn set_before(
@@ -427,14 +449,6 @@ pub(crate) unsafe fn cuLaunchHostFunc_v2(
 pub(crate) use {
     cuLaunchHostFunc as cuLaunchHostFunc_ptsz, cuLaunchHostFunc_v2 as cuLaunchHostFunc_v2_ptsz,
 };
-
-/// Kernel and shape as one number.
-#[inline(always)]
-fn configuration(handle: u64, shape: &LaunchShape) -> u64 {
-    let [x, y, z] = shape.grid.map(u64::from);
-    let mixed = handle ^ x << 20 ^ y << 40 ^ z << 52 ^ u64::from(shape.block[0]) << 4;
-    mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
-}
 
 /// A side of a block. The driver refuses more than 1,024: of such a launch the low bits are kept.
 #[inline(always)]
