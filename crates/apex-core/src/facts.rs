@@ -186,6 +186,8 @@ facts! {
         timed: u64,
         /// Those predicted within 10 %.
         near: u64,
+        /// Guesses that an answer of the collector's models took the place of.
+        answered: u64,
     }
     /// Something of ours failed; the program's call went through.
     "failure" Failure {

@@ -4,6 +4,8 @@
 //! whatever both must agree on stands here once. Nothing here knows CUDA: a driver function is a
 //! number ([`CallId`]), a result is a number, a handle is a number.
 
+#[cfg(not(loom))]
+pub mod answer_page;
 pub mod event;
 pub mod facts;
 #[cfg(not(loom))]

@@ -5,25 +5,36 @@
 //! was learned. Models are read through [`Reader`]s, so whoever owns them may replace them while a program runs.
 //! Times of launches that found their stream idle hold the wait for the launch too; they are predicted from
 //! their own kind, or one would spoil the other.
+//!
+//! A program that wants predictions has small models only. So every configuration that it launches is answered here
+//! once, by the trees and the large network together, and the answer goes to the page that the program reads
+//! ([`apex_core::answer_page`]). Where both models speak, the answer lies halfway between them and its interval
+//! covers both: neither is nearer in all cases.
 
 use crate::known::Known;
 use crate::row::Row;
 use crate::summarise::chip;
 use crate::summary::{PredictedBy, PredictionSummary};
-use apex_core::event::{LaunchShape, TimeBasis, What};
+use apex_core::answer_page::{DeviceKey, Writer, kernel_key, launch_key};
+use apex_core::event::{KernelId, LaunchShape, TimeBasis, What};
 use apex_core::facts;
 use apex_policy::Carveout;
-use apex_policy::predict::answer::{Knowledge, Models, Prediction};
-use apex_policy::predict::features::{FNV_START, fnv};
+use apex_policy::predict::answer::{Knowledge, Models, Prediction, Source, Time};
+use apex_policy::predict::dense::{DenseNetwork, Space};
+use apex_policy::predict::features::{FNV_START, features, fnv};
 use apex_policy::predict::network::SmallNetwork;
 use apex_policy::predict::question::{Arguments, Device, Kernel, Question, Work};
 use apex_policy::predict::swap::Reader;
-use apex_policy::predict::trees::Trees;
+use apex_policy::predict::trees::{Acquaintance, Trees};
 use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::path::Path;
 
 /// Configurations and kernels that are remembered.
 const CONFIGURATIONS: usize = 1 << 14;
 const KERNELS: usize = 1 << 10;
+/// Configurations that are answered at most; a program with more has its own models for the rest.
+const MOST_ANSWERS: usize = 1 << 14;
 /// Errors that are kept for the medians; later ones replace none.
 const MOST_ERRORS: usize = 1 << 16;
 /// Bytes that a thread of a kernel whose code was not read is taken to move: what counts is that twice the threads
@@ -39,6 +50,8 @@ pub struct AtHand {
     pub small: Option<Reader<SmallNetwork>>,
     /// For all kernels.
     pub trees: Option<Reader<Trees>>,
+    /// A second opinion beside the trees.
+    pub large: Option<Reader<DenseNetwork>>,
     /// The bound of each device that the models know, by its name.
     pub devices: BTreeMap<String, Device>,
 }
@@ -69,6 +82,9 @@ pub struct Learner {
     timed: u64,
     inside: u64,
     errors: BTreeMap<&'static str, Vec<f32>>,
+    space: Space,
+    answers: Option<Writer>,
+    answered: HashSet<u64>,
 }
 
 impl Default for Learner {
@@ -88,42 +104,103 @@ impl Learner {
             timed: 0,
             inside: 0,
             errors: BTreeMap::new(),
+            space: Space::default(),
+            answers: None,
+            answered: HashSet::new(),
         }
+    }
+
+    /// Answers the programs of a session from here on, whose rings are in `directory`. Without trees there is
+    /// nothing to answer that they could not say themselves.
+    pub fn answer_in(&mut self, directory: &Path) -> io::Result<()> {
+        if self.models.trees.is_some() {
+            self.answers = Some(Writer::create(directory)?);
+        }
+        Ok(())
     }
 
     /// Takes in one event; says what was foretold if it is the time of a kernel that is known.
     pub fn take(&mut self, known: &Known, row: &Row) -> Option<Foreseen> {
-        let What::GpuTime { kernel, shape, nanos, basis } = row.what else { return None };
+        let (kernel, shape, nanos, basis) = match row.what {
+            What::GpuTime { kernel, shape, nanos, basis } => (kernel, shape, nanos, basis),
+            What::Launch(launch) if self.answers.is_some() => {
+                self.answer(known, row, launch.kernel, &launch.shape);
+                return None;
+            }
+            _ => return None,
+        };
         let facts = known.kernel(row.process, kernel.0)?;
         let told = known.device(row.process, row.device)?;
         if nanos == 0 || shape.block == [0; 3] {
             return None;
         }
-        let device = self.models.devices.get(&told.name).copied().or_else(|| guessed(told))?;
+        let device = self.device(told)?;
         let kernel = asked_kernel(facts, basis);
-        let arguments = Arguments::default();
-        let plain =
-            apex_policy::LaunchShape { grid: shape.grid, block: shape.block.map(u32::from) };
-        let threads = plain.blocks() as f64 * f64::from(plain.threads_per_block());
-        let question = Question {
-            device: &device,
-            kernel: &kernel,
-            shape: plain,
-            dynamic_shared: shape.dynamic_shared,
-            arguments: &arguments,
-            work: Some(Work { bytes: threads * BYTES_PER_THREAD, ..Work::default() }),
+        let prediction = about(&device, &kernel, &shape, |question| {
+            let prediction = self.foretell(question);
+            self.knowledge.learn(question, nanos as f32);
+            self.configurations.insert(apex_policy::predict::repeats::key(question));
+            prediction
+        });
+        self.judge(&prediction, nanos as f32);
+        let (kernel, device) = (facts.name.clone(), told.name.clone());
+        Some(Foreseen { kernel, device, shape, prediction, measured_ns: nanos, basis })
+    }
+
+    /// Answers a configuration when it is first launched by a program that wants predictions.
+    fn answer(&mut self, known: &Known, row: &Row, kernel: KernelId, shape: &LaunchShape) {
+        let wanted = known.process(row.process).is_some_and(|process| process.foresight.is_some());
+        if !wanted || self.answered.len() >= MOST_ANSWERS || shape.block == [0; 3] {
+            return;
+        }
+        let (Some(facts), Some(told)) =
+            (known.kernel(row.process, kernel.0), known.device(row.process, row.device))
+        else {
+            return;
         };
-        let AtHand { small, trees, .. } = &mut self.models;
+        let device_key = DeviceKey {
+            capability: (told.major, told.minor),
+            sms: told.sms,
+            clock_khz: told.clock_khz,
+        };
+        let key = launch_key(kernel_key(facts, &device_key), shape);
+        if !self.answered.insert(key) {
+            return;
+        }
+        let Some(device) = self.device(told) else { return };
+        let kernel = asked_kernel(facts, TimeBasis::EventPair);
+        let nanos = about(&device, &kernel, shape, |question| self.foretell(question)).time.nanos;
+        // A page that cannot be written is as good as none: the programs have their guesses.
+        if let Some(answers) = &mut self.answers
+            && answers.write(key, nanos).is_err()
+        {
+            self.answers = None;
+        }
+    }
+
+    fn device(&self, told: &facts::Device) -> Option<Device> {
+        self.models.devices.get(&told.name).copied().or_else(|| guessed(told))
+    }
+
+    fn foretell(&mut self, question: &Question<'_>) -> Prediction {
+        let AtHand { small, trees, large, .. } = &mut self.models;
         let models = Models {
             small: small.as_mut().map(|reader| reader.get()),
             trees: trees.as_mut().map(|reader| reader.get()),
         };
-        let prediction = self.knowledge.predict(&question, models);
-        self.knowledge.learn(&question, nanos as f32);
-        self.judge(&prediction, nanos as f32);
-        self.configurations.insert(apex_policy::predict::repeats::key(&question));
-        let (kernel, device) = (facts.name.clone(), told.name.clone());
-        Some(Foreseen { kernel, device, shape, prediction, measured_ns: nanos, basis })
+        let mut prediction = self.knowledge.predict(question, models);
+        if let (Source::Trees, Some(trees), Some(large)) =
+            (prediction.time.source, models.trees, large)
+        {
+            let bound = &prediction.bound;
+            let history = self.knowledge.history(question, bound, &trees.likeness);
+            let acquaintance = Acquaintance::of(history.count);
+            let seen = features(question, &history);
+            let second = large.get().answer(&seen, acquaintance, &mut self.space);
+            let nanos = bound.expected() * second.over_expected.exp2();
+            prediction.time = between(&prediction.time, nanos, second.half_width.exp2());
+        }
+        prediction
     }
 
     fn judge(&mut self, prediction: &Prediction, measured: f32) {
@@ -139,7 +216,8 @@ impl Learner {
     /// How near the predictions of this session came; nothing if no launch was timed.
     #[must_use]
     pub fn summary(&self) -> Option<PredictionSummary> {
-        if self.timed == 0 {
+        let written_back = self.answers.as_ref().map_or(0, Writer::count);
+        if self.timed == 0 && written_back == 0 {
             return None;
         }
         let all: Vec<f32> = self.errors.values().flatten().copied().collect();
@@ -154,11 +232,42 @@ impl Learner {
             configurations: self.configurations.len() as u64,
             median_error: median(all.clone()),
             within_10_percent: near as f64 / all.len().max(1) as f64,
-            in_interval: self.inside as f64 / self.timed as f64,
+            in_interval: self.inside as f64 / self.timed.max(1) as f64,
             with_models: self.models.trees.is_some() || self.models.small.is_some(),
             by: self.errors.iter().map(by).collect(),
+            written_back,
+            taken: 0,
         })
     }
+}
+
+/// Halfway between what the trees say and another time, with an interval that covers both.
+fn between(trees: &Time, nanos: f32, factor: f32) -> Time {
+    Time {
+        nanos: (trees.nanos * nanos).sqrt(),
+        low: trees.low.min(nanos / factor),
+        high: trees.high.max(nanos * factor),
+        basis: trees.basis,
+        source: Source::TreesAndNetwork,
+    }
+}
+
+fn about<T>(
+    device: &Device,
+    kernel: &Kernel,
+    shape: &LaunchShape,
+    ask: impl FnOnce(&Question<'_>) -> T,
+) -> T {
+    let plain = apex_policy::LaunchShape { grid: shape.grid, block: shape.block.map(u32::from) };
+    let threads = plain.blocks() as f64 * f64::from(plain.threads_per_block());
+    ask(&Question {
+        device,
+        kernel,
+        shape: plain,
+        dynamic_shared: shape.dynamic_shared,
+        arguments: &Arguments::default(),
+        work: Some(Work { bytes: threads * BYTES_PER_THREAD, ..Work::default() }),
+    })
 }
 
 fn median(mut errors: Vec<f32>) -> f64 {
@@ -261,5 +370,51 @@ mod tests {
         }
         let said = learner.take(&known, &row(16_000, 50_000, TimeBasis::Cupti)).unwrap();
         assert!((said.prediction.time.nanos / 50_000.0 - 1.0).abs() < 0.15, "{said:?}");
+    }
+
+    #[test]
+    fn between_two_models_the_interval_covers_both() {
+        let trees = Time {
+            nanos: 4_000.0,
+            low: 3_000.0,
+            high: 5_000.0,
+            basis: apex_policy::predict::answer::Basis::Model,
+            source: Source::Trees,
+        };
+        let both = between(&trees, 16_000.0, 2.0);
+        assert_eq!((both.nanos, both.low, both.high), (8_000.0, 3_000.0, 32_000.0));
+        assert_eq!(both.source.word(), "trees+large-network");
+    }
+
+    #[test]
+    fn configurations_of_programs_that_ask_are_answered_once() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut learner, mut known) = (Learner::default(), known());
+        learner.answer_in(place.path()).unwrap();
+        assert!(!place.path().join(apex_core::answer_page::FILE).exists(), "no trees, no answers");
+        learner.answers = Some(Writer::create(place.path()).unwrap());
+        let mut launched = row(10, 1, TimeBasis::EventPair);
+        let What::GpuTime { kernel, shape, .. } = launched.what else { panic!() };
+        let launch =
+            |shape| apex_core::Launch { kernel, shape, cooperative: false, captured: false };
+        launched.what = What::Launch(launch(shape));
+        assert!(learner.take(&known, &launched).is_none() && learner.summary().is_none());
+        known.processes[0].foresight = Some(facts::Foresight::default());
+        for _ in 0..3 {
+            learner.take(&known, &launched);
+        }
+        launched.what = What::Launch(launch(LaunchShape { grid: [20, 1, 1], ..shape }));
+        learner.take(&known, &launched);
+        assert_eq!(learner.summary().unwrap().written_back, 2);
+        let page = apex_core::answer_page::Page::map(place.path()).unwrap();
+        let device = &known.processes[0].devices[&0];
+        let device = DeviceKey {
+            capability: (device.major, device.minor),
+            sms: device.sms,
+            clock_khz: device.clock_khz,
+        };
+        let kernel = kernel_key(&known.processes[0].kernels[&1], &device);
+        let said = learner.take(&known, &row(10, 5_000, TimeBasis::EventPair)).unwrap();
+        assert_eq!(page.find(launch_key(kernel, &shape)), Some(said.prediction.time.nanos));
     }
 }

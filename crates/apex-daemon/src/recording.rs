@@ -12,7 +12,7 @@ use crate::row::Row;
 use crate::session::{MOST_ROWS, Record, Sessions};
 use crate::store::{BATCH_ROWS, EventStore, write_document, write_facts};
 use crate::summarise::Tally;
-use crate::summary::{Exit, OwnSummary, SCHEMA, Summary};
+use crate::summary::{Exit, OwnSummary, PredictionSummary, SCHEMA, Summary};
 use apex_core::time::{Anchor, wall_nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -126,9 +126,12 @@ impl Recording {
         }
     }
 
-    /// Predicts with these models from here on.
+    /// Predicts with these models from here on, and answers the programs of the session with them.
     pub fn predict_with(&mut self, models: AtHand) {
         self.learner = Learner::new(models);
+        if let Err(error) = self.learner.answer_in(&self.rings) {
+            self.notes.push(format!("programs predict without the large models: {error}"));
+        }
     }
 
     /// Looks at all rings once; says how long to wait until the next time.
@@ -268,7 +271,10 @@ impl Recording {
         frame.wall_ns = wall_ns;
         frame.most_rows = most_rows;
         let summary = self.tally.summary(self.collector.known(), &frame, &mut self.names);
-        Summary { predicted: self.learner.summary(), ..summary }
+        let foresight = self.known().processes.iter().filter_map(|one| one.foresight.as_ref());
+        let taken = foresight.map(|foresight| foresight.answered).sum();
+        let predicted = self.learner.summary().map(|one| PredictionSummary { taken, ..one });
+        Summary { predicted, ..summary }
     }
 
     fn own(&self) -> OwnSummary {
@@ -311,11 +317,19 @@ impl Recording {
     fn note_foresight(&mut self) {
         let known = self.collector.known();
         let all = known.processes.iter().filter_map(|process| process.foresight.as_ref());
-        let (timed, near) =
-            all.fold((0, 0), |(timed, near), one| (timed + one.timed, near + one.near));
+        let (mut timed, mut near, mut answered) = (0, 0, 0);
+        for one in all {
+            (timed, near, answered) = (timed + one.timed, near + one.near, answered + one.answered);
+        }
         if timed > 0 {
             self.notes.push(format!(
                 "inside the program {near} of {timed} timed launches were predicted within 10 %"
+            ));
+        }
+        if answered > 0 {
+            let written = self.learner.summary().map_or(0, |predicted| predicted.written_back);
+            self.notes.push(format!(
+                "the large models answered {written} configurations, of which the program had guessed {answered}"
             ));
         }
     }

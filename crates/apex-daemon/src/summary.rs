@@ -170,12 +170,18 @@ pub struct PredictionSummary {
     pub with_models: bool,
     /// By the part that said it.
     pub by: Vec<PredictedBy>,
+    /// Configurations that were answered for programs that want predictions.
+    #[serde(default)]
+    pub written_back: u64,
+    /// Those answers that took the place of a guess inside a program.
+    #[serde(default)]
+    pub taken: u64,
 }
 
 /// Predictions of one part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PredictedBy {
-    /// `repeat`, `line`, `trees`, `small-network` or `bound`.
+    /// `repeat`, `line`, `trees`, `trees+large-network`, `small-network` or `bound`.
     pub source: String,
     /// Launches.
     pub timed: u64,

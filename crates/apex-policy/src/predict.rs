@@ -18,6 +18,7 @@ pub mod neighbours;
 pub mod network;
 pub mod online;
 pub mod onnx;
+mod products;
 mod protobuf;
 pub mod question;
 pub mod repeats;

@@ -3,31 +3,41 @@
 //! Asked by kernel and shape, answered from a table that is read without a lock: one word holds part of the key and
 //! the time, so a reader sees both or neither. What is not in it is worked out once, from times measured in this
 //! process, the kernel's own line, or the small network where its file is at hand, and every measured time puts a
-//! better number in. Only for programs that are scheduled, or where `APEX_PREDICT` says so: else nothing here is
-//! touched by a launch.
+//! better number in. A number from the small network, or from none at all, is a guess and marked as one: as long
+//! as it stands, whoever asks for it looks whether the collector's larger models have answered meanwhile (one load
+//! of a word that seldom changes), and takes their number. Only for programs that are scheduled, or where
+//! `APEX_PREDICT` says so: else nothing here is touched by a launch.
 
 use crate::exports::driver;
 use crate::extras::{self, Extra};
 use crate::lock::{Lock, locked};
 use crate::process::{guard, knobs, tell};
 use apex_core::KernelId;
+use apex_core::answer_page::{DeviceKey, Page, kernel_key, launch_key};
 use apex_core::event::LaunchShape;
 use apex_core::facts::{self, Fact, Foresight};
 use apex_cuda::types::CUdevice;
-use apex_policy::predict::answer::{Knowledge, Models};
+use apex_policy::predict::answer::{Knowledge, Models, Source, Time};
 use apex_policy::predict::network::SmallNetwork;
 use apex_policy::predict::question::{Arguments, Device, Kernel, Question, Work};
 use apex_policy::predict::repeats::key_of;
 use apex_policy::{Carveout, Chip};
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static TABLE: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 static LEARNED: Lock<Option<Learned>> = Lock::new(None);
+/// What the collector answers, where it does.
+static ANSWERS: OnceLock<Option<Page>> = OnceLock::new();
+/// Answers that were there when guesses were last compared with them.
+static COMPARED: AtomicU64 = AtomicU64::new(0);
 
 const SLOTS: usize = 1 << 12;
 const CONFIGURATIONS: usize = 1 << 12;
 const KERNELS: usize = 1 << 9;
+/// Guesses that wait for an answer at most; later ones stay guesses until they are measured.
+const MOST_GUESSES: usize = SLOTS;
 /// Bytes that a thread is taken to move where the code was not read: twice the threads are twice the work.
 const BYTES_PER_THREAD: f64 = 12.0;
 const SMALL_FILE: &str = "small-network.safetensors";
@@ -35,10 +45,21 @@ const SMALL_FILE: &str = "small-network.safetensors";
 /// What this process has learned.
 struct Learned {
     knowledge: Knowledge,
-    kernels: HashMap<u32, Kernel>,
+    kernels: HashMap<u32, Known>,
     device: Device,
+    device_key: DeviceKey,
+    /// What was guessed and not yet answered: its key here, and on the page of answers.
+    guesses: Vec<(u64, u64)>,
     small: Option<SmallNetwork>,
     foresight: Foresight,
+}
+
+/// A kernel that was looked up.
+#[derive(Clone, Copy)]
+struct Known {
+    kernel: Kernel,
+    /// Its part of keys on the page of answers.
+    key: u64,
 }
 
 /// The time that a launch will take in nanoseconds; nothing where predictions are off or the kernel is not known.
@@ -49,9 +70,45 @@ pub(crate) fn predicted_ns(kernel: KernelId, shape: &LaunchShape) -> Option<u64>
     }
     let key = key(kernel, shape);
     match cached(key) {
-        Some(nanos) => Some(nanos as u64),
+        Some(nanos) if nanos > 0.0 => Some(nanos as u64),
+        Some(guess) if !are_answers_new() => Some(-guess as u64),
+        Some(_) => guard(|| compare(key)).flatten(),
         None => guard(|| work_out(kernel, shape, key)).flatten(),
     }
+}
+
+/// Whether the collector has answered anything since the last comparison.
+#[inline(always)]
+fn are_answers_new() -> bool {
+    let page = ANSWERS.get().copied().flatten();
+    page.is_some_and(|page| page.count() != COMPARED.load(Ordering::Relaxed))
+}
+
+/// Puts the answers there are in the place of guesses; says what is known under a key afterwards.
+#[cold]
+fn compare(key: u64) -> Option<u64> {
+    let page = ANSWERS.get().copied().flatten();
+    let told = with_learned(|learned| {
+        let page = page?;
+        // Before the look: what comes meanwhile is found by the next.
+        COMPARED.store(page.count(), Ordering::Relaxed);
+        let before = learned.guesses.len();
+        learned.guesses.retain(|&(key, asked)| {
+            // A guess that made room for another, or for a measured time, waits for nothing.
+            let stands = cached(key).is_some_and(|nanos| nanos < 0.0);
+            let answer = page.find(asked).filter(|_| stands);
+            if let Some(nanos) = answer {
+                put(key, nanos);
+                learned.foresight.answered += 1;
+            }
+            stands && answer.is_none()
+        });
+        (learned.guesses.len() < before).then(|| learned.foresight.clone())
+    });
+    if let Some(foresight) = told.flatten() {
+        tell(&Fact::Foresight(foresight));
+    }
+    cached(key).map(|nanos| nanos.abs() as u64)
 }
 
 /// A kernel was looked up.
@@ -68,7 +125,8 @@ pub(crate) fn kernel_known(number: u32, told: &facts::Kernel) {
         ..Kernel::default()
     };
     with_learned(|learned| {
-        learned.kernels.insert(number, kernel);
+        let key = kernel_key(told, &learned.device_key);
+        learned.kernels.insert(number, Known { kernel, key });
     });
 }
 
@@ -81,9 +139,9 @@ pub(crate) fn measured(kernel: KernelId, shape: &LaunchShape, nanos: u64) {
     let key = key(kernel, shape);
     let foretold = predicted_ns(kernel, shape);
     let told = with_learned(|learned| {
-        let kernel = *learned.kernels.get(&kernel.0)?;
+        let known = *learned.kernels.get(&kernel.0)?;
         let device = learned.device;
-        ask_about(&device, &kernel, shape, |question| {
+        ask_about(&device, &known.kernel, shape, |question| {
             learned.knowledge.learn(question, nanos as f32);
             let models = Models { small: learned.small.as_ref(), trees: None };
             put(key, learned.knowledge.predict(question, models).time.nanos);
@@ -102,24 +160,31 @@ pub(crate) fn measured(kernel: KernelId, shape: &LaunchShape, nanos: u64) {
 /// In a forked child: its kernels have other numbers.
 pub(crate) fn forget() {
     TABLE.iter().for_each(|slot| slot.store(0, Ordering::Relaxed));
+    COMPARED.store(0, Ordering::Relaxed);
     if let Some(mut learned) = locked(&LEARNED) {
         *learned = None;
     }
 }
 
 fn work_out(kernel: KernelId, shape: &LaunchShape, key: u64) -> Option<u64> {
-    let nanos = with_learned(|learned| {
+    let time = with_learned(|learned| {
         let known = learned.kernels.get(&kernel.0)?;
         let models = Models { small: learned.small.as_ref(), trees: None };
-        let mut nanos = 0.0;
-        ask_about(&learned.device, known, shape, |question| {
-            nanos = learned.knowledge.predict(question, models).time.nanos;
+        let mut time: Option<Time> = None;
+        ask_about(&learned.device, &known.kernel, shape, |question| {
+            time = Some(learned.knowledge.predict(question, models).time);
         });
-        Some(nanos)
+        let time = time.filter(|time| time.nanos.is_finite() && time.nanos > 0.0)?;
+        let is_guess = matches!(time.source, Source::SmallNetwork | Source::Bound);
+        if is_guess && learned.guesses.len() < MOST_GUESSES {
+            learned.guesses.push((key, launch_key(known.key, shape)));
+            put(key, -time.nanos);
+        } else {
+            put(key, time.nanos);
+        }
+        Some(time.nanos)
     });
-    let nanos = nanos.flatten().filter(|nanos| nanos.is_finite() && *nanos > 0.0)?;
-    put(key, nanos);
-    Some(nanos as u64)
+    time.flatten().map(|nanos| nanos as u64)
 }
 
 fn ask_about(
@@ -146,6 +211,7 @@ fn key(kernel: KernelId, shape: &LaunchShape) -> u64 {
     key_of(u64::from(kernel.0), &plain, shape.dynamic_shared, &Arguments::default())
 }
 
+/// The time under a key; below zero where it is a guess.
 #[inline(always)]
 fn cached(key: u64) -> Option<f32> {
     let entry = TABLE[key as usize & (SLOTS - 1)].load(Ordering::Relaxed);
@@ -178,22 +244,28 @@ fn with_learned<T>(part: impl FnOnce(&mut Learned) -> T) -> Option<T> {
 }
 
 fn begin() -> Option<Learned> {
-    let device = device()?;
-    let small = knobs()
+    let (device, device_key) = device()?;
+    let knobs = knobs();
+    let small = knobs
         .models
         .as_ref()
         .and_then(|folder| SmallNetwork::read(&std::fs::read(folder.join(SMALL_FILE)).ok()?).ok());
+    ANSWERS.get_or_init(|| Page::map(knobs.rings.as_deref()?).ok());
+    // The collector answers those who want predictions, and this says so.
+    tell(&Fact::Foresight(Foresight::default()));
     Some(Learned {
         knowledge: Knowledge::new(CONFIGURATIONS, KERNELS),
         kernels: HashMap::new(),
         device,
+        device_key,
+        guesses: Vec::new(),
         small,
         foresight: Foresight::default(),
     })
 }
 
-/// The current device, by what the driver says of it.
-fn device() -> Option<Device> {
+/// The current device, by what the driver says of it, and how it is named on the page of answers.
+fn device() -> Option<(Device, DeviceKey)> {
     let mut device: CUdevice = 0;
     // SAFETY: a valid place for the answer.
     unsafe { (driver().cuCtxGetDevice)(&raw mut device) };
@@ -203,11 +275,17 @@ fn device() -> Option<Device> {
         unsafe { (driver().cuDeviceGetAttribute)(&raw mut value, number, device) };
         u32::try_from(value).unwrap_or(0)
     };
-    let chip = Chip::for_capability(attribute(75), attribute(76))?;
+    let (major, minor) = (attribute(75), attribute(76));
+    let chip = Chip::for_capability(major, minor)?;
     // Kilohertz of the memory times the bits of its bus, twice a clock.
     let bytes_per_second = attribute(36) as f32 * 1e3 * 2.0 * attribute(37) as f32 / 8.0;
     let (sms, clock_khz, l2) = (attribute(16), attribute(13), u64::from(attribute(38)));
-    Some(Device::from_attributes(chip, sms, clock_khz, bytes_per_second.max(1e11), l2))
+    let key = DeviceKey {
+        capability: (major.into(), minor.into()),
+        sms: sms.into(),
+        clock_khz: clock_khz.into(),
+    };
+    Some((Device::from_attributes(chip, sms, clock_khz, bytes_per_second.max(1e11), l2), key))
 }
 
 #[cfg(test)]

@@ -2,10 +2,15 @@
 
 use apex_e2e::{Place, Watched, linked, until};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn place() -> Place {
     Place::new().with("APEX_SOFTGPU_CLOCK", "virtual").with("APEX_SAMPLING_PERCENT", "100")
+}
+
+/// The models that are kept beside the crates.
+fn shipped() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models")
 }
 
 #[test]
@@ -61,8 +66,7 @@ fn a_model_is_replaced_while_a_program_runs_and_a_broken_one_refused() {
     let place = place();
     let folder = place.root().join("models");
     std::fs::create_dir_all(&folder).expect("a folder can be made");
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models");
-    for entry in std::fs::read_dir(shipped).expect("models are kept beside the crates") {
+    for entry in std::fs::read_dir(shipped()).expect("models are kept beside the crates") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().expect("a file has a name").to_owned();
         std::fs::copy(&path, folder.join(name)).expect("a model can be copied");
@@ -92,4 +96,48 @@ fn a_model_is_replaced_while_a_program_runs_and_a_broken_one_refused() {
     let watched = place.watch(&linked("odd_blocks"), &[]);
     watched.ended.check_success();
     assert!(watched.summary().predicted.is_some_and(|predicted| predicted.with_models));
+}
+
+#[test]
+fn guesses_inside_a_program_give_way_to_answers_of_the_large_models() {
+    // Without times nothing is measured: what the program knows are its guesses and what it is answered.
+    let place = place().with("APEX_TIMING", "off").with("APEX_MODELS", shipped());
+    let watched = place.watch_with(&["--class", "normal"], &linked("steady"), &["3000"]);
+    watched.ended.check_success();
+    let predicted = watched.summary().predicted.expect("configurations were answered");
+    assert_eq!((predicted.timed, predicted.written_back, predicted.taken), (0, 1, 1));
+    assert!(predicted.with_models);
+    let said = &watched.ended.stderr;
+    assert!(
+        said.contains(
+            "the large models answered 1 configurations, of which the program had guessed 1"
+        ),
+        "{said}"
+    );
+
+    // Who does not ask is not answered.
+    let watched = place.watch(&linked("steady"), &["100"]);
+    watched.ended.check_success();
+    assert!(watched.summary().predicted.is_none());
+
+    // Without trained models there is nothing that the program could not say itself.
+    let nowhere = place.root().join("nowhere");
+    let place = place.with("APEX_MODELS", &nowhere);
+    let watched = place.watch_with(&["--class", "normal"], &linked("steady"), &["100"]);
+    watched.ended.check_success();
+    assert!(watched.summary().predicted.is_none());
+}
+
+#[test]
+fn predictions_of_new_configurations_come_from_both_large_models() {
+    let place = place().with("APEX_MODELS", shipped());
+    let watched = place.watch(&linked("odd_blocks"), &[]);
+    watched.ended.check_success();
+    let predicted = watched.summary().predicted.expect("launches were timed");
+    let by: Vec<&str> = predicted.by.iter().map(|by| by.source.as_str()).collect();
+    assert!(by.contains(&"trees+large-network"), "{by:?}");
+    let session = watched.session.to_string_lossy().into_owned();
+    let ended = place.apex(&["predict", "--session", &session, "--csv"]);
+    ended.check_success();
+    assert!(ended.stdout.contains(",model,trees+large-network,"), "{}", ended.stdout);
 }

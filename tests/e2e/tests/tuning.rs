@@ -1,8 +1,12 @@
 //! `apex tune` on the software GPU: what is safe and faster is kept, what is not proven is not tried, what changes a
 //! result is dropped; and what was kept is applied by `apex run`.
+//!
+//! Registers cost the software GPU nothing, so a limit of them never wins there: that it is tried, verified and
+//! passed to the driver's compiler is what can be seen.
 
+use apex_core::outputs;
 use apex_e2e::{Place, linked};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Times that are the same in every run; compiled kernels do not count their instructions.
@@ -11,9 +15,13 @@ fn place() -> Place {
 }
 
 fn tune(place: &Place, tier: &str, rounds: &str) -> (Value, PathBuf) {
+    tune_program("odd_blocks", place, tier, rounds)
+}
+
+fn tune_program(program: &str, place: &Place, tier: &str, rounds: &str) -> (Value, PathBuf) {
     let file = place.root().join("tuning.json");
     let path = file.to_string_lossy().into_owned();
-    let program = linked("odd_blocks").to_string_lossy().into_owned();
+    let program = linked(program).to_string_lossy().into_owned();
     let ended = place
         .apex(&["tune", "-o", &path, "--only", tier, "--rounds", rounds, "--json", "--", &program]);
     ended.check_success();
@@ -106,4 +114,58 @@ fn hints_are_applied_and_none_is_kept_that_does_nothing() {
     let tried = told["tried"].as_array().expect("a list");
     assert!(tried.iter().any(|one| one["change"] == "carve-out 0 %"), "{told:#}");
     assert!(tried.iter().all(|one| one["outcome"] != "faster"), "{told:#}");
+}
+
+#[test]
+fn limits_of_registers_are_tried_and_verified_and_none_is_kept_that_gains_nothing() {
+    let (told, _) = tune_program("many_registers", &place(), "compile", "2");
+    let tried = told["tried"].as_array().expect("a list");
+    assert!(!tried.is_empty(), "{told:#}");
+    for one in tried {
+        let change = one["change"].as_str().unwrap_or_default();
+        assert!(change.starts_with("at most ") && change.ends_with(" registers"), "{told:#}");
+        assert_eq!(one["outcome"], "no difference beyond noise", "{told:#}");
+    }
+    // Each was run twice, and what came out compared each time.
+    let runs = told["verified"]["runs"].as_u64().expect("a number");
+    assert!(runs >= 2 * tried.len() as u64, "{told:#}");
+    assert_eq!(told["verified"]["copies"], 1, "{told:#}");
+    assert_eq!(told["kernels"].as_array().map(Vec::len), Some(0), "{told:#}");
+}
+
+#[test]
+fn a_limit_of_registers_that_was_kept_is_passed_to_the_compiler() {
+    let place = place();
+    let folder = place.root().join("outputs");
+    let place = place.with("APEX_OUTPUTS", &folder);
+    let program = linked("many_registers");
+    let plain = place.watch(&program, &[]);
+    plain.ended.check_success();
+    let known = plain.known();
+    let mut kernels = known.processes.iter().flat_map(|process| process.kernels.values());
+    let kernel = kernels.find(|kernel| kernel.name == "crowded").expect("it ran");
+    let device = &plain.summary().devices[0].name;
+    let write = |file: &str, image: u64| {
+        let kept = json!({
+            "schema": 1, "apex": "", "device": device, "driver": "", "command": [], "gain": null,
+            "verified": {"runs": 0, "copies": 0, "bytes": 0, "standard_output": true},
+            "kernels": [{"kernel": "crowded", "image": format!("{image:016x}"), "max_registers": 40}],
+        });
+        let path = place.root().join(file);
+        std::fs::write(&path, kept.to_string()).expect("a file can be written");
+        path.to_string_lossy().into_owned()
+    };
+    let compiled = |tuning: &str| {
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a folder can be made");
+        let watched = place.watch_with(&["--tuning", tuning], &program, &[]);
+        watched.ended.check_success();
+        // The results, and what the driver wrote to the program's own option.
+        assert_eq!(watched.ended.stdout, plain.ended.stdout);
+        outputs::read_all(&folder).expect("numbers of the run")
+    };
+    let limited = compiled(&write("kept.json", kernel.image_hash));
+    assert_eq!((limited.compiled, limited.refused), (1, 0));
+    let other = compiled(&write("other.json", kernel.image_hash ^ 1));
+    assert_eq!((other.compiled, other.refused), (0, 0), "other code is compiled as it is");
 }

@@ -48,6 +48,8 @@ pub enum Source {
     Line,
     /// The boosted trees.
     Trees,
+    /// The boosted trees and the large network, halfway between them.
+    TreesAndNetwork,
     /// The small network.
     SmallNetwork,
     /// What its parts cost on the device, or the device's bound.
@@ -62,6 +64,7 @@ impl Source {
             Source::Repeat => "repeat",
             Source::Line => "line",
             Source::Trees => "trees",
+            Source::TreesAndNetwork => "trees+large-network",
             Source::SmallNetwork => "small-network",
             Source::Bound => "bound",
         }

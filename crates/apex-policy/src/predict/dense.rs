@@ -8,6 +8,7 @@
 use super::features::{COUNT, base};
 use super::float16;
 use super::network::NARROWEST;
+use super::products::{CHUNK, products};
 use super::trees::{Acquaintance, FORESTS, TreesAnswer};
 
 /// The word that a file of this model carries as its kind.
@@ -15,8 +16,8 @@ pub const KIND: &str = "large-network";
 /// Outputs of the large network, the same as those of the trees.
 pub const OUTPUTS: usize = FORESTS.len();
 
-/// Rows of weights are padded to multiples of this.
-const CHUNK: usize = 32;
+/// Sums in floating point that grow side by side.
+const LANES: usize = 32;
 /// The largest value of an input that meets weights of one byte.
 const LARGEST: f32 = 2047.0;
 /// The most inputs of a layer: so many products of a weight and an input fit a 32-bit integer.
@@ -94,16 +95,17 @@ impl DenseLayer {
                 }
             }
             Weights::Byte(weights, scales) => {
-                let most = space.values.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+                let most = largest(&space.values);
                 let unit = if most > 0.0 { LARGEST / most } else { 0.0 };
                 space.whole.clear();
-                space.whole.extend(space.values.iter().map(|value| (value * unit).round() as i16));
+                space.whole.extend(space.values.iter().map(|value| rounded(value * unit)));
+                space.products.clear();
+                space.products.resize(self.bias.len(), 0);
+                products(weights, &space.whole, &mut space.products);
                 let back = most / LARGEST;
-                for ((row, bias), scale) in weights.chunks_exact(width).zip(&self.bias).zip(scales)
-                {
-                    let sum = dot_byte(row, &space.whole) as f32;
-                    space.sums.push(bias + sum * scale * back);
-                }
+                let outputs = space.products.iter().zip(&self.bias).zip(scales);
+                let sums = outputs.map(|((sum, bias), scale)| bias + *sum as f32 * scale * back);
+                space.sums.extend(sums);
             }
         }
         std::mem::swap(&mut space.values, &mut space.sums);
@@ -122,10 +124,10 @@ fn padded<T: Copy + Default>(weights: &[T], inputs: usize) -> Vec<T> {
 
 #[inline]
 fn dot(weights: &[f32], values: &[f32]) -> f32 {
-    let mut sums = [0.0_f32; CHUNK];
-    for (weights, values) in weights.as_chunks::<CHUNK>().0.iter().zip(values.as_chunks().0) {
-        let values: &[f32; CHUNK] = values;
-        for at in 0..CHUNK {
+    let mut sums = [0.0_f32; LANES];
+    for (weights, values) in weights.as_chunks::<LANES>().0.iter().zip(values.as_chunks().0) {
+        let values: &[f32; LANES] = values;
+        for at in 0..LANES {
             sums[at] += weights[at] * values[at];
         }
     }
@@ -134,26 +136,32 @@ fn dot(weights: &[f32], values: &[f32]) -> f32 {
 
 #[inline]
 fn dot_half(weights: &[u16], values: &[f32]) -> f32 {
-    let mut sums = [0.0_f32; CHUNK];
-    for (weights, values) in weights.as_chunks::<CHUNK>().0.iter().zip(values.as_chunks().0) {
-        let values: &[f32; CHUNK] = values;
-        for at in 0..CHUNK {
+    let mut sums = [0.0_f32; LANES];
+    for (weights, values) in weights.as_chunks::<LANES>().0.iter().zip(values.as_chunks().0) {
+        let values: &[f32; LANES] = values;
+        for at in 0..LANES {
             sums[at] += float16::to_f32(weights[at]) * values[at];
         }
     }
     sums.iter().sum()
 }
 
-#[inline]
-fn dot_byte(weights: &[i8], values: &[i16]) -> i32 {
-    let mut sum = 0;
-    for (weights, values) in weights.as_chunks::<CHUNK>().0.iter().zip(values.as_chunks().0) {
-        let values: &[i16; CHUNK] = values;
-        for at in 0..CHUNK {
-            sum += i32::from(weights[at]) * i32::from(values[at]);
+/// The value that is farthest from zero; lanes are compared side by side, because one after the other takes longer.
+fn largest(values: &[f32]) -> f32 {
+    let mut most = [0.0_f32; LANES];
+    for values in values.as_chunks::<LANES>().0 {
+        for at in 0..LANES {
+            let value = values[at].abs();
+            most[at] = if value > most[at] { value } else { most[at] };
         }
     }
-    sum
+    most.iter().fold(0.0, |most, value| most.max(*value))
+}
+
+/// The nearest whole number, by instructions that every processor has.
+#[inline]
+fn rounded(value: f32) -> i16 {
+    (value + 0.5_f32.copysign(value)) as i16
 }
 
 /// Space for values between layers; kept by whoever asks.
@@ -162,6 +170,7 @@ pub struct Space {
     values: Vec<f32>,
     sums: Vec<f32>,
     whole: Vec<i16>,
+    products: Vec<i32>,
 }
 
 /// The whole network.
@@ -336,9 +345,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_largest_sums_fit() {
-        let weights = vec![-128_i8; WIDEST];
-        let values = vec![-2047_i16; WIDEST];
-        assert_eq!(i64::from(dot_byte(&weights, &values)), 128 * 2047 * WIDEST as i64);
+    fn values_become_the_nearest_whole_numbers() {
+        for (value, whole) in [(0.0, 0), (0.4, 0), (0.5, 1), (-0.5, -1), (1.49, 1), (-7.6, -8)] {
+            assert_eq!(rounded(value), whole);
+        }
+        assert_eq!((rounded(LARGEST), rounded(-LARGEST)), (2047, -2047));
+        let mut values = inputs(CHUNK * 2);
+        values[CHUNK + 3] = -8.0;
+        assert_eq!(largest(&values), 8.0);
+        assert_eq!(largest(&[0.0; CHUNK]), 0.0);
     }
 }

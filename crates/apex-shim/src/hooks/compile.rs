@@ -10,6 +10,7 @@ use crate::extras::{self, Extra};
 use crate::process::guard;
 use crate::{outputs, record, tuned};
 use apex_core::time;
+use apex_core::tuning::Image;
 use apex_cuda::Function;
 use apex_cuda::image::identify_at;
 use apex_cuda::types::*;
@@ -41,29 +42,34 @@ impl Options {
         let hash = unsafe { identify_at(image) }?.hash;
         let tuned = tuning.images.iter().find(|tuned| tuned.hash == hash)?;
         let own = count as usize;
-        let list = |null: bool| own == 0 || null;
-        if (list(words.is_null()) || list(values.is_null())) && own > 0 {
+        if own > 0 && (words.is_null() || values.is_null()) {
             return None;
         }
-        let mut options = Options { words: Vec::new(), values: Vec::new(), own };
-        if own > 0 {
+        let (words, values) = match own {
+            0 => (&[][..], &[][..]),
             // SAFETY: the program gives the driver so many of each.
-            unsafe {
-                options.words.extend_from_slice(core::slice::from_raw_parts(words, own));
-                options.values.extend_from_slice(core::slice::from_raw_parts(values, own));
-            }
-        }
+            _ => unsafe {
+                (core::slice::from_raw_parts(words, own), core::slice::from_raw_parts(values, own))
+            },
+        };
+        Options::behind(words, values, tuned).filter(|_| tuned::is_device(&tuning.device))
+    }
+
+    /// What an image is tuned to behind the program's own options; nothing where those say all of it.
+    fn behind(words: &[CUjit_option], values: &[*mut c_void], tuned: &Image) -> Option<Options> {
+        let own = words.len();
+        let mut options = Options { words: words.to_vec(), values: values.to_vec(), own };
         for (word, value) in
             [(MAX_REGISTERS, &tuned.max_registers), (OPTIMIZATION_LEVEL, &tuned.optimisation)]
         {
             if let Some(&value) = value.first()
-                && !options.words.contains(&word)
+                && !words.contains(&word)
             {
                 options.words.push(word);
                 options.values.push(core::ptr::without_provenance_mut(value as usize));
             }
         }
-        (options.words.len() > own && tuned::is_device(&tuning.device)).then_some(options)
+        (options.words.len() > own).then_some(options)
     }
 
     /// Gives the program what the driver wrote among its values.
@@ -194,4 +200,28 @@ pub(crate) unsafe fn cuLibraryLoadData(
         unsafe { code::cuLibraryLoadData(result, library, image) }
     });
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_limit_stands_behind_the_options_of_the_program() {
+        let tuned = Image { hash: 1, max_registers: vec![40], optimisation: vec![] };
+        let value = core::ptr::without_provenance_mut;
+        let alone = Options::behind(&[], &[], &tuned).expect("a limit to add");
+        assert_eq!((&alone.words[..], &alone.values[..]), (&[MAX_REGISTERS][..], &[value(40)][..]));
+        let (words, values) = ([5, 6], [value(1), value(2)]);
+        let behind = Options::behind(&words, &values, &tuned).expect("a limit to add");
+        assert_eq!(behind.words, [5, 6, MAX_REGISTERS]);
+        assert_eq!(behind.values, [value(1), value(2), value(40)]);
+        let mut given = [value(0); 2];
+        // SAFETY: a list of two, as many as the program's own.
+        unsafe { behind.give_back(given.as_mut_ptr()) };
+        assert_eq!(given, values);
+        // A program that sets a limit knows why, and an image without a tuning gets nothing.
+        assert!(Options::behind(&[MAX_REGISTERS], &[value(64)], &tuned).is_none());
+        assert!(Options::behind(&[], &[], &Image::default()).is_none());
+    }
 }
