@@ -2,11 +2,13 @@
 //! sure that is.
 //!
 //! What is arithmetic is computed and never learned: occupancy and block efficiency are [`exact`]. What was
-//! measured before is repeated ([`repeats`]); a kernel that was measured in other shapes has a line of its
-//! own ([`online`]) and like launches beside it ([`neighbours`]); only what is left goes to models, and each answer says which of these it came from
-//! ([`answer`]). Models come as bytes and are refused with a reason where they are broken ([`tensor_file`],
-//! [`swap`]); all of them see the launch through one list of [`features`].
+//! measured before is repeated ([`repeats`]); a kernel that was measured in other shapes has a line of its own
+//! ([`online`]), costs of its own ([`own_costs`]) and like launches beside it ([`neighbours`]); only what is left goes
+//! to models, and each answer says which of these it came from ([`answer`]). Models come as bytes and are refused
+//! with a reason where they are broken ([`tensor_file`], [`swap`]); all of them see the launch through one list of
+//! [`features`].
 
+pub mod adam;
 pub mod anatomy;
 pub mod answer;
 pub mod dense;
@@ -14,10 +16,13 @@ pub mod exact;
 pub mod features;
 pub mod float16;
 mod json;
+pub mod likelihood;
+pub mod likeness;
 pub mod neighbours;
 pub mod network;
 pub mod online;
 pub mod onnx;
+pub mod own_costs;
 mod products;
 mod protobuf;
 pub mod question;

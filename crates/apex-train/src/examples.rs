@@ -4,13 +4,15 @@
 //! shown with several histories. Whatever a row is shown with was measured elsewhere: its own time and those of
 //! its own configuration are never in its history.
 
+use crate::likeness::Launches;
 use crate::random::Random;
 use crate::rows::Row;
 use crate::split::Part;
 use crate::transformer::Passage;
 use apex_policy::predict::exact::{Bound, bound};
 use apex_policy::predict::features::{COUNT, base, features};
-use apex_policy::predict::neighbours::{Likeness, Neighbours, Signature, signature};
+use apex_policy::predict::likeness::{Launch, Likeness};
+use apex_policy::predict::neighbours::Neighbours;
 use apex_policy::predict::online::Line;
 use apex_policy::predict::question::{Arguments, Device, History, Kernel, Question};
 use apex_policy::predict::scale::log2;
@@ -78,7 +80,7 @@ pub struct Source<'a> {
     rows: &'a [Row],
     devices: Vec<Device>,
     bounds: Vec<Bound>,
-    signatures: Vec<Signature>,
+    launches: Vec<Launch>,
     likeness: Likeness,
 }
 
@@ -99,10 +101,10 @@ impl<'a> Source<'a> {
         let seen = rows.iter().zip(&devices).map(|(row, device)| {
             let (kernel, arguments) = (row.kernel_facts(), row.arguments());
             let question = question(row, device, &kernel, &arguments);
-            (bound(&question), signature(&features(&question, &History::default())))
+            (bound(&question), Launch::of(&question))
         });
-        let (bounds, signatures) = seen.unzip();
-        Source { rows, devices, bounds, signatures, likeness: Likeness::default() }
+        let (bounds, launches) = seen.unzip();
+        Source { rows, devices, bounds, launches, likeness: Likeness::default() }
     }
 
     /// Takes what was learned of how alike launches are; histories are made with it from then on.
@@ -112,10 +114,10 @@ impl<'a> Source<'a> {
 
     /// The launches of every kernel of a part, with log2 of their times over what was expected.
     #[must_use]
-    pub fn launches(&self, parts: &[Part], of: Part) -> Vec<Vec<(Signature, f32)>> {
-        let mut found: BTreeMap<u64, Vec<(Signature, f32)>> = BTreeMap::new();
+    pub fn launches(&self, parts: &[Part], of: Part) -> Vec<Launches> {
+        let mut found: BTreeMap<u64, Launches> = BTreeMap::new();
         for place in (0..self.rows.len()).filter(|&place| parts[place] == of) {
-            let launch = (self.signatures[place], self.over_expected(place));
+            let launch = (self.launches[place], self.over_expected(place));
             found.entry(self.rows[place].identity).or_default().push(launch);
         }
         found.into_values().collect()
@@ -142,7 +144,7 @@ impl<'a> Source<'a> {
     pub fn example(&self, place: usize, known: &Known) -> Example {
         let (row, bound) = (&self.rows[place], &self.bounds[place]);
         let (kernel, arguments) = (row.kernel_facts(), row.arguments());
-        let near = known.near.near(&self.signatures[place], &self.likeness);
+        let near = known.near.near(&self.launches[place], &self.likeness);
         let history = History { near, ..known.line.history(bound) };
         let question = question(row, &self.devices[place], &kernel, &arguments);
         Example {
@@ -166,23 +168,19 @@ impl<'a> Source<'a> {
         for place in places {
             let nanos = self.rows[place].median_ns;
             known.line.observe(&self.bounds[place], nanos as f32);
-            known.near.observe(&self.signatures[place], self.over_expected(place));
+            known.near.observe(&self.launches[place], self.over_expected(place));
             (last, sum, count) = (nanos, sum + nanos, count + 1.0);
         }
         known.past = (count > 0.0).then(|| (last, sum / count));
         known
     }
 
-    /// Examples of all rows of a part. Histories come from the training rows of the same kernel; for a part of
-    /// unseen kernels, from the other rows of that part.
+    /// Examples of all rows of a part. Histories come from the training rows of the same kernel, for rows to judge by
+    /// also from those that set the intervals; for a part of unseen kernels, from the other rows of that part.
     #[must_use]
     pub fn examples(&self, parts: &[Part], of: Part, shown: Shown, seed: u64) -> Vec<Example> {
-        let from = match of {
-            Part::CalibrateUnseen | Part::JudgeUnseen => of,
-            _ => Part::Train,
-        };
         let mut random = Random::new(seed);
-        let pools = self.by_identity(|place| parts[place] == from, &mut random);
+        let pools = self.by_identity(|place| shows(parts[place], of), &mut random);
         let mut examples = Vec::new();
         for (identity, wanted) in self.by_identity(|place| parts[place] == of, &mut random) {
             let pool = pools.get(&identity).map_or(&[][..], Vec::as_slice);
@@ -223,17 +221,13 @@ impl<'a> Source<'a> {
         count: u32,
         seed: u64,
     ) -> Vec<(usize, Passage)> {
-        let from = match of {
-            Part::CalibrateUnseen | Part::JudgeUnseen => of,
-            _ => Part::Train,
-        };
         let mut random = Random::new(seed);
-        let pools = self.by_identity(|place| parts[place] == from, &mut random);
+        let pools = self.by_identity(|place| shows(parts[place], of), &mut random);
         let mut passages = Vec::new();
         for place in (0..self.rows.len()).filter(|&place| parts[place] == of) {
             let pool = pools.get(&self.rows[place].identity).map_or(&[][..], Vec::as_slice);
             let before = self.others(place, pool, count, &mut random);
-            let launch = |place: usize| (self.signatures[place], self.over_expected(place));
+            let launch = |place: usize| (self.launches[place].signature, self.over_expected(place));
             let (asked, truth) = launch(place);
             let before = before.into_iter().map(launch).collect();
             passages.push((place, Passage { asked, before, truth }));
@@ -272,6 +266,16 @@ impl<'a> Source<'a> {
         }
         found.values_mut().for_each(|places| random.shuffle(places));
         found
+    }
+}
+
+/// Whether rows of one part may be known when rows of another are asked for: rows to judge by are asked for after all
+/// others of their kernel were measured.
+fn shows(part: Part, of: Part) -> bool {
+    match of {
+        Part::CalibrateUnseen | Part::JudgeUnseen => part == of,
+        Part::JudgeKnown => matches!(part, Part::Train | Part::CalibrateKnown),
+        Part::Train | Part::CalibrateKnown => part == Part::Train,
     }
 }
 

@@ -7,7 +7,6 @@
 //! trust it. Everything follows from the rows and a seed.
 #![forbid(unsafe_code)]
 
-pub mod adam;
 pub mod ask;
 pub mod baselines;
 pub mod boost;

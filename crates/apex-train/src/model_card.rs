@@ -22,9 +22,10 @@ pub fn text(report: &Report, files: &[ModelFile], data_hash: &str) -> String {
     card.push_str(
         "Splits. **known**: configurations (grid, block, shared memory, arguments) that are held out of kernels \
          whose other configurations were measured; those of one kernel go to the parts by a hash, so they lie between \
-         those seen. **unseen**: whole kernels held out with all their variants; *after n* means that n launches of \
-         other configurations, drawn at random, were measured before. Rows of one configuration are never in two \
-         parts. All rows know their operations and bytes, as a recorded program seldom does.\n\n",
+         those seen. Known before such a row are those trained on and those that set the intervals. **unseen**: whole \
+         kernels held out with all their variants; *after n* means that n launches of other configurations, drawn at \
+         random, were measured before. Rows of one configuration are never in two parts. All rows know their \
+         operations and bytes, as a recorded program seldom does.\n\n",
     );
     let _ = writeln!(card, "Unseen kernels: {}.\n", report.held_out_kernels.join(", "));
     card.push_str("| file | bytes | parameters |\n|---|---|---|\n");
@@ -33,9 +34,10 @@ pub fn text(report: &Report, files: &[ModelFile], data_hash: &str) -> String {
     }
     card.push_str(
         "\n`parts` is the sum of what a launch's parts cost on the device; `line` is t = max(floor, a + work / \
-         throughput) of one kernel; `likeness` is the Gaussian process over the kernel's measured launches; `trees` \
-         correct it and are what apex answers with; the networks see the same features; the transformer sees the \
-         kernel's last launches.\n\n## Time\n\nErrors are shares of the measured time. Noise from run to run ",
+         throughput) of one kernel; `likeness` is what the parts cost by the kernel's own launches, corrected by a \
+         Gaussian process over those; `trees` correct it and are what apex answers with; the networks see the same \
+         features; the transformer sees the kernel's last launches.\n\n## Time\n\nErrors are shares of the measured \
+         time. Noise from run to run ",
     );
     let _ = writeln!(
         card,

@@ -4,10 +4,10 @@
 //! the bound with large errors counted less than their square, its own expected error as the fourth quintile, and
 //! shares of peaks where counters were read.
 
-use crate::adam::Adam;
 use crate::examples::Example;
 use crate::matmul::{Threads, product, transposed, transposed_product};
 use crate::random::Random;
+use apex_policy::predict::adam::Adam;
 use apex_policy::predict::dense::{DenseLayer, DenseNetwork};
 use apex_policy::predict::features::{COUNT, SMALL};
 use apex_policy::predict::network::{INPUTS, Layer, OUTPUTS, SmallNetwork};

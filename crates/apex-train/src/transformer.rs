@@ -4,9 +4,9 @@
 //! launch in question has no time. One head of attention decides which launches matter, and a layer after it says
 //! what to add to their times. It sees the same launches as the other models, at most [`LENGTH`] of them.
 
-use crate::adam::Adam;
 use crate::random::Random;
-use apex_policy::predict::neighbours::{COMPARISONS, Likeness, Signature};
+use apex_policy::predict::adam::Adam;
+use apex_policy::predict::likeness::{COMPARISONS, Likeness, Signature};
 
 /// Launches that it looks back at.
 pub const LENGTH: usize = 12;

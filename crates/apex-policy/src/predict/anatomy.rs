@@ -33,7 +33,7 @@ struct View<'a> {
 }
 
 macro_rules! parts {
-    (|$view:ident| $($group:ident { $($name:ident = $value:expr, $cost:expr;)+ })+) => {
+    (|$view:ident| $($group:ident { $($name:ident = $value:expr, $cost:expr, $least:expr;)+ })+) => {
         /// Names of the parts, in their order.
         pub const NAMES: &[&str] = &[$($(stringify!($name)),+),+];
         /// How many parts there are.
@@ -41,6 +41,9 @@ macro_rules! parts {
         /// What each part costs on a large GPU in round figures, in nanoseconds, for devices without rows: peak
         /// rates for arithmetic and bytes, usual latencies for the rest.
         pub const USUAL: Costs = [$($($cost),+),+];
+        /// About a hundredth of a usual launch's time, in nanoseconds for one of each part: where a kernel's search
+        /// for its own costs begins with parts that are free on the device; see [`super::own_costs`].
+        pub const LEAST: Costs = [$($($least),+),+];
         const GROUP_OF: [usize; PARTS] = [$($(Group::$group as usize + 0 * stringify!($name).len()),+),+];
 
         #[inline]
@@ -85,54 +88,54 @@ pub type Costs = [f32; PARTS];
 
 parts! { |view|
     Launch {
-        launch = 1.0, 2_000.0;
+        launch = 1.0, 2_000.0, 100.0;
     }
     Blocks {
-        blocks = view.blocks, 0.5;
-        blocks_on_one = view.blocks_on_one, 0.0;
+        blocks = view.blocks, 0.5, 0.1;
+        blocks_on_one = view.blocks_on_one, 0.0, 10.0;
     }
     Chain {
-        waves = view.waves, 50.0;
-        whole_waves = view.whole_waves, 50.0;
-        chain_instructions = view.waves * view.mix.total as f32, 1.0;
-        chain_loads = view.waves * view.mix.load_global as f32, 5.0;
-        chain_special = view.waves * view.mix.special as f32, 20.0;
-        chain_barriers = view.waves * view.mix.barrier as f32, 100.0;
+        waves = view.waves, 50.0, 30.0;
+        whole_waves = view.whole_waves, 50.0, 30.0;
+        chain_instructions = view.waves * view.mix.total as f32, 1.0, 0.5;
+        chain_loads = view.waves * view.mix.load_global as f32, 5.0, 20.0;
+        chain_special = view.waves * view.mix.special as f32, 20.0, 10.0;
+        chain_barriers = view.waves * view.mix.barrier as f32, 100.0, 20.0;
     }
     ChainFlops {
-        chain_single = view.waves * view.single, 1.0;
-        chain_double = view.waves * view.double, 1.0;
-        chain_tensor = view.waves * view.tensor, 0.05;
+        chain_single = view.waves * view.single, 1.0, 1.0;
+        chain_double = view.waves * view.double, 1.0, 0.1;
+        chain_tensor = view.waves * view.tensor, 0.05, 0.03;
     }
     ChainBytes {
-        chain_bytes = view.waves * view.bytes_each, 0.0;
-        chain_looped_bytes = view.waves * view.looped_each, 25.0;
+        chain_bytes = view.waves * view.bytes_each, 0.0, 3.0;
+        chain_looped_bytes = view.waves * view.looped_each, 25.0, 3.0;
     }
     Issue {
-        warps = view.warps_on_one, 0.0;
-        issue_instructions = view.warps_on_one * view.mix.total as f32, 0.02;
-        issue_accesses = view.warps_on_one * (view.mix.load_global + view.mix.store_global) as f32, 0.0;
-        issue_special = view.warps_on_one * view.mix.special as f32, 1.0;
-        issue_atomics = view.warps_on_one * view.mix.atomic as f32, 1.0;
+        warps = view.warps_on_one, 0.0, 1.0;
+        issue_instructions = view.warps_on_one * view.mix.total as f32, 0.02, 0.02;
+        issue_accesses = view.warps_on_one * (view.mix.load_global + view.mix.store_global) as f32, 0.0, 0.7;
+        issue_special = view.warps_on_one * view.mix.special as f32, 1.0, 0.9;
+        issue_atomics = view.warps_on_one * view.mix.atomic as f32, 1.0, 1.0;
     }
     IssueFlops {
-        issue_single = view.warps_on_one * view.single, 0.063;
-        issue_double = view.warps_on_one * view.double, 0.13;
-        issue_tensor = view.warps_on_one * view.tensor, 0.0043;
+        issue_single = view.warps_on_one * view.single, 0.063, 0.06;
+        issue_double = view.warps_on_one * view.double, 0.13, 2e-3;
+        issue_tensor = view.warps_on_one * view.tensor, 0.0043, 2e-3;
     }
     IssueBytes {
-        issue_bytes = view.warps_on_one * view.bytes_each, 0.1;
-        issue_looped_bytes = view.warps_on_one * view.looped_each, 0.1;
+        issue_bytes = view.warps_on_one * view.bytes_each, 0.1, 0.1;
+        issue_looped_bytes = view.warps_on_one * view.looped_each, 0.1, 0.1;
     }
     Bytes {
-        bytes = view.bytes, 1e-4;
+        bytes = view.bytes, 1e-4, 5e-5;
     }
     Beyond {
-        bytes_beyond_cache = view.bytes_beyond, 2e-4;
+        bytes_beyond_cache = view.bytes_beyond, 2e-4, 1e-5;
     }
     Serial {
-        threads = view.threads, 0.0;
-        atomics = view.threads * view.mix.atomic as f32, 1e-3;
+        threads = view.threads, 0.0, 6e-4;
+        atomics = view.threads * view.mix.atomic as f32, 1e-3, 5e-4;
     }
 }
 

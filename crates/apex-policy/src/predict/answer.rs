@@ -7,7 +7,8 @@
 
 use super::exact::{Bound, Exact, bound, bound_of, exact};
 use super::features::{features, small_inputs};
-use super::neighbours::{Likeness, Near, Neighbours, signature};
+use super::likeness::{Launch, Likeness};
+use super::neighbours::{Near, Neighbours};
 use super::network::SmallNetwork;
 use super::online::Lines;
 use super::question::{History, Question};
@@ -170,8 +171,7 @@ impl Knowledge {
         self.lines.observe(kernel, &bound, nanos);
         if self.near.contains_key(&kernel) || self.near.len() < self.remembered {
             let over_expected = log2(nanos / bound.expected());
-            let signature = signature(&features(question, &History::default()));
-            self.near.entry(kernel).or_default().observe(&signature, over_expected);
+            self.near.entry(kernel).or_default().observe(&Launch::of(question), over_expected);
         }
     }
 
@@ -180,9 +180,8 @@ impl Knowledge {
     pub fn history(&self, question: &Question<'_>, bound: &Bound, likeness: &Likeness) -> History {
         let kernel = question.kernel.identity;
         let Some(line) = self.lines.find(kernel) else { return History::default() };
-        let near = self.near.get(&kernel).map_or_else(Near::default, |near| {
-            near.near(&signature(&features(question, &History::default())), likeness)
-        });
+        let near = self.near.get(&kernel);
+        let near = near.map_or_else(Near::default, |n| n.near(&Launch::of(question), likeness));
         History { near, ..line.history(bound) }
     }
 

@@ -256,6 +256,9 @@ pub const COMPARED: [usize; 67] = places([
 /// The place of the number of measured times, as a logarithm.
 pub const HISTORY_COUNT: usize = place("history_count");
 
+/// The place of the number of loops in the kernel's text, as a logarithm.
+pub const LOOPS: usize = place("mix_loops");
+
 /// All features of a launch.
 #[must_use]
 pub fn features(question: &Question<'_>, history: &History) -> [f32; COUNT] {

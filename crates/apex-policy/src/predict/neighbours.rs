@@ -1,142 +1,17 @@
 //! Remembers measured launches of one kernel, to answer for launches like them.
 //!
 //! The kernel's line knows how time grows with work. What it cannot know (a block size that wastes lanes, a stride
-//! that defeats the caches, an argument that is a number of rounds) shows in launches that were alike. Times over
-//! what was expected are taken as a Gaussian process: a level of the kernel, a slope along each number that launches
-//! are compared by (kernels share a part of it), and bends that only near launches share. How alike launches are was learned from many kernels
-//! ([`Likeness`]), so a kernel needs few launches of its own, and the answer knows its own doubt. The daemon keeps
-//! these; inside a program the line must do.
+//! that defeats the caches, an argument that is a number of rounds) shows in launches that were alike. First the
+//! parts of the launch get the costs that they have in this kernel ([`super::own_costs`]); what these leave is a
+//! Gaussian process over the remembered launches ([`Likeness`]), so a kernel needs few launches of its own, and the
+//! answer knows its own doubt. A kernel with many launches learns itself what makes its launches alike, anew
+//! whenever it has seen a quarter more: that takes milliseconds, an answer between takes microseconds. The daemon
+//! keeps these; inside a program the line must do.
 
-use super::features::{COMPARED, COUNT};
-use super::tensor_file::{Refusal, TensorFile, TensorWriter};
+use super::likelihood::{Group, tuned};
+use super::likeness::{Launch, Likeness, Place};
+use super::own_costs::{OwnCosts, Taken};
 use std::sync::{Mutex, PoisonError};
-
-/// How many numbers launches are compared by.
-pub const COMPARISONS: usize = COMPARED.len();
-
-/// What a launch is compared by.
-pub type Signature = [f32; COMPARISONS];
-
-/// The place of a launch among others of its kernel.
-#[must_use]
-pub fn signature(features: &[f32; COUNT]) -> Signature {
-    COMPARED.map(|place| features[place])
-}
-
-/// How alike launches of a kernel are; all in the square of log2 of time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Likeness {
-    /// How fast launches become unlike along each number, squared.
-    pub bends: Signature,
-    /// How much a kernel may slope along each number, for one unit of [`Likeness::scale`].
-    pub slopes: Signature,
-    /// How kernels slope along each number on average, for one unit of [`Likeness::scale`].
-    pub drift: Signature,
-    /// The usual value of each number.
-    pub mean: Signature,
-    /// The inverse of its usual deviation.
-    pub scale: Signature,
-    /// How far launches may bend away.
-    pub bend: f32,
-    /// How far a whole kernel may lie from what was expected.
-    pub level: f32,
-    /// How far a measurement may lie from the truth.
-    pub noise: f32,
-}
-
-impl Default for Likeness {
-    /// A guess: a doubling of anything is a step, and half of it may bend away.
-    fn default() -> Likeness {
-        Likeness {
-            bends: [0.02; COMPARISONS],
-            slopes: [0.01; COMPARISONS],
-            drift: [0.0; COMPARISONS],
-            mean: [0.0; COMPARISONS],
-            scale: [0.2; COMPARISONS],
-            bend: 0.5,
-            level: 1.0,
-            noise: 0.002,
-        }
-    }
-}
-
-impl Likeness {
-    /// The launch's numbers in units of likeness.
-    #[must_use]
-    pub fn place(&self, signature: &Signature) -> Place {
-        let mut place = Place { bends: [0.0; COMPARISONS], slopes: [0.0; COMPARISONS], usual: 0.0 };
-        for (at, number) in signature.iter().enumerate() {
-            place.bends[at] = number * self.bends[at].sqrt();
-            let normal = (number - self.mean[at]) * self.scale[at];
-            place.slopes[at] = normal * self.slopes[at].sqrt();
-            place.usual += normal * self.drift[at];
-        }
-        place
-    }
-
-    /// How much of the times of two launches goes together.
-    #[inline]
-    #[must_use]
-    pub fn together(&self, a: &Place, b: &Place) -> f64 {
-        let (mut square, mut slopes) = (0.0_f32, 0.0_f32);
-        for at in 0..COMPARISONS {
-            let step = a.bends[at] - b.bends[at];
-            square += step * step;
-            slopes += a.slopes[at] * b.slopes[at];
-        }
-        f64::from(self.level + slopes) + f64::from(self.bend) * bent(f64::from(square))
-    }
-
-    /// Reads it from a model file.
-    pub fn read(file: &TensorFile<'_>) -> Result<Likeness, Refusal> {
-        let list = |name: &str| -> Result<Signature, Refusal> {
-            let values = file.floats(&format!("likeness.{name}"), &[COMPARISONS])?;
-            values.try_into().map_err(|_| Refusal::Missing(format!("likeness.{name}")))
-        };
-        let whole = file.floats("likeness.whole", &[3])?;
-        let likeness = Likeness {
-            bends: list("bends")?.map(|bend| bend.max(0.0)),
-            slopes: list("slopes")?.map(|slope| slope.max(0.0)),
-            drift: list("drift")?,
-            mean: list("mean")?,
-            scale: list("scale")?,
-            bend: whole[0].max(0.0),
-            level: whole[1].max(0.0),
-            // Without any noise two equal launches would have no answer.
-            noise: whole[2].max(1e-5),
-        };
-        Ok(likeness)
-    }
-
-    /// Writes it into a model file.
-    #[must_use]
-    pub fn write(&self, file: TensorWriter) -> TensorWriter {
-        file.floats("likeness.bends", &[COMPARISONS], &self.bends)
-            .floats("likeness.slopes", &[COMPARISONS], &self.slopes)
-            .floats("likeness.drift", &[COMPARISONS], &self.drift)
-            .floats("likeness.mean", &[COMPARISONS], &self.mean)
-            .floats("likeness.scale", &[COMPARISONS], &self.scale)
-            .floats("likeness.whole", &[3], &[self.bend, self.level, self.noise])
-    }
-}
-
-/// How much bends go together at a squared distance: Matérn's function of order 5/2, which allows kinks where one
-/// limit takes over from another.
-#[inline]
-#[must_use]
-pub fn bent(square: f64) -> f64 {
-    let distance = square.sqrt();
-    (1.0 + distance + square / 3.0) * (-distance).exp()
-}
-
-/// A launch in units of likeness.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Place {
-    bends: Signature,
-    slopes: Signature,
-    /// What kernels take there on average.
-    usual: f32,
-}
 
 /// What launches like it took, as log2 over the expected time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -153,54 +28,71 @@ pub const REMEMBERED: usize = 384;
 /// Measured launches of one kernel; when there are many, the oldest is forgotten.
 #[derive(Debug, Default)]
 pub struct Neighbours {
-    entries: Vec<(Signature, f32)>,
-    next: usize,
+    /// Launches with log2 of their times over what was expected.
+    entries: Vec<(Launch, f32)>,
+    /// How many different launches there were, those forgotten among them.
+    seen: usize,
     solved: Mutex<Option<Solved>>,
 }
 
 impl Clone for Neighbours {
     fn clone(&self) -> Neighbours {
-        Neighbours { entries: self.entries.clone(), next: self.next, solved: Mutex::default() }
+        Neighbours { entries: self.entries.clone(), seen: self.seen, solved: Mutex::default() }
     }
 }
 
 impl Neighbours {
     /// Takes in a measured launch. One that is remembered already is moved towards what was measured now.
-    pub fn observe(&mut self, signature: &Signature, over_expected: f32) {
-        if !over_expected.is_finite() || signature.iter().any(|number| !number.is_finite()) {
+    pub fn observe(&mut self, launch: &Launch, over_expected: f32) {
+        let finite = |numbers: &[f32]| numbers.iter().all(|number| number.is_finite());
+        if !finite(&[over_expected]) || !finite(&launch.signature) || !finite(&launch.parts) {
             return;
         }
         let solved = self.solved.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, known)) = self.entries.iter_mut().find(|(known, _)| known == signature) {
+        let same = |(known, _): &&mut (Launch, f32)| known.signature == launch.signature;
+        if let Some((_, known)) = self.entries.iter_mut().find(same) {
             *known += 0.25 * (over_expected - *known);
             solved.iter_mut().for_each(|solved| solved.weights.clear());
-        } else if self.entries.len() < REMEMBERED {
-            self.entries.push((*signature, over_expected));
-        } else {
-            self.entries[self.next] = (*signature, over_expected);
-            self.next = (self.next + 1) % REMEMBERED;
-            *solved = None;
+            return;
         }
+        if self.entries.len() < REMEMBERED {
+            self.entries.push((*launch, over_expected));
+        } else {
+            self.entries[self.seen % REMEMBERED] = (*launch, over_expected);
+            solved.iter_mut().for_each(Solved::forget);
+        }
+        self.seen += 1;
     }
 
     /// What launches like this one took.
     #[must_use]
-    pub fn near(&self, signature: &Signature, likeness: &Likeness) -> Near {
+    pub fn near(&self, launch: &Launch, likeness: &Likeness) -> Near {
         if self.entries.is_empty() {
             return Near::default();
         }
         let mut solved = self.solved.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = solved.take().filter(|solved| solved.likeness == *likeness);
+        let known = solved.take().filter(|solved| solved.shared == *likeness);
         let now = solved.insert(known.unwrap_or_else(|| Solved::new(likeness)));
+        now.learn(&self.entries, self.seen);
         now.extend(&self.entries);
-        now.near(signature)
+        now.near(launch)
     }
 }
+
+/// From so many launches on a kernel learns its own likeness, and its costs no longer anew with each launch.
+pub const MANY: usize = 12;
+/// Launches that a kernel learns its likeness from at most.
+const LEARNED_FROM: usize = 96;
 
 /// The equations of the remembered launches, solved; a further launch adds one row.
 #[derive(Debug)]
 struct Solved {
+    /// What all kernels have in common, and what this one makes of it.
+    shared: Likeness,
     likeness: Likeness,
+    own: OwnCosts,
+    /// How many launches there were when these two were learned.
+    learned_at: usize,
     places: Vec<Place>,
     /// The lower triangle of Cholesky's factor, row after row.
     factor: Vec<f64>,
@@ -211,16 +103,43 @@ struct Solved {
 impl Solved {
     fn new(likeness: &Likeness) -> Solved {
         Solved {
+            shared: likeness.clone(),
             likeness: likeness.clone(),
+            own: OwnCosts::default(),
+            learned_at: 0,
             places: Vec::new(),
             factor: Vec::new(),
             weights: Vec::new(),
         }
     }
 
-    fn extend(&mut self, entries: &[(Signature, f32)]) {
-        for (signature, _) in &entries[self.places.len()..] {
-            let place = self.likeness.place(signature);
+    /// Drops what was solved, not what was learned.
+    fn forget(&mut self) {
+        self.places.clear();
+        self.factor.clear();
+        self.weights.clear();
+    }
+
+    /// Finds the kernel's costs, and its likeness where there is enough to learn from, if enough is new.
+    fn learn(&mut self, entries: &[(Launch, f32)], seen: usize) {
+        let known = self.learned_at;
+        if seen < if known < MANY { known + 1 } else { known * 5 / 4 } {
+            return;
+        }
+        self.learned_at = seen;
+        self.own = own_costs(entries);
+        self.weights.clear();
+        if seen < MANY {
+            return;
+        }
+        let chosen = entries.iter().step_by(entries.len().div_ceil(LEARNED_FROM));
+        self.likeness = tuned(&self.shared, &Group::over(&self.own, chosen));
+        self.forget();
+    }
+
+    fn extend(&mut self, entries: &[(Launch, f32)]) {
+        for (launch, _) in &entries[self.places.len()..] {
+            let place = self.likeness.place(&launch.signature);
             let mut row = self.halfway(&self.with_all(&place));
             let own = self.likeness.together(&place, &place) + f64::from(self.likeness.noise);
             let left = own - row.iter().map(|value| value * value).sum::<f64>();
@@ -233,7 +152,9 @@ impl Solved {
             let times: Vec<f64> = entries
                 .iter()
                 .zip(&self.places)
-                .map(|((_, time), place)| f64::from(time - place.usual))
+                .map(|((launch, time), place)| {
+                    f64::from(time - self.own.over_expected(launch) - place.usual)
+                })
                 .collect();
             self.weights = self.back(self.halfway(&times));
         }
@@ -268,25 +189,41 @@ impl Solved {
         right
     }
 
-    fn near(&self, signature: &Signature) -> Near {
-        let place = self.likeness.place(signature);
+    fn near(&self, launch: &Launch) -> Near {
+        let place = self.likeness.place(&launch.signature);
         let with_all = self.with_all(&place);
         let mean: f64 = with_all.iter().zip(&self.weights).map(|(a, b)| a * b).sum();
         let known: f64 = self.halfway(&with_all).iter().map(|value| value * value).sum();
         let own = self.likeness.together(&place, &place) + f64::from(self.likeness.noise);
         let deviation = (own - known).max(f64::from(self.likeness.noise)).sqrt();
-        Near { mean: place.usual + mean as f32, deviation: deviation as f32 }
+        let mean = self.own.over_expected(launch) + place.usual + mean as f32;
+        Near { mean, deviation: deviation as f32 }
     }
+}
+
+/// The costs of a kernel by its launches, given with log2 of their times over what was expected.
+#[must_use]
+pub fn own_costs(entries: &[(Launch, f32)]) -> OwnCosts {
+    let taken = entries.iter().map(|(launch, over_expected)| Taken {
+        parts: &launch.parts,
+        log_nanos: launch.log_expected + over_expected,
+    });
+    OwnCosts::of(&taken.collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predict::anatomy::PARTS;
+    use crate::predict::likeness::COMPARISONS;
 
-    fn at(place: f32) -> Signature {
-        let mut signature = [0.0; COMPARISONS];
-        signature[2] = place;
-        signature
+    fn at(place: f32) -> Launch {
+        let mut launch =
+            Launch { signature: [0.0; COMPARISONS], parts: [0.0; PARTS], log_expected: 0.0 };
+        launch.signature[2] = place;
+        // A kernel of which nothing but the launch is known: all else is likeness.
+        launch.parts[0] = 1.0;
+        launch
     }
 
     #[test]
@@ -314,8 +251,6 @@ mod tests {
             let _ = slowly.near(&at(3.3), &likeness);
             at_once.observe(&at(place), place.sin());
         }
-        slowly.observe(&at(3.0), 2.0);
-        at_once.observe(&at(3.0), 2.0);
         let (a, b) = (slowly.near(&at(3.3), &likeness), at_once.near(&at(3.3), &likeness));
         assert!((a.mean - b.mean).abs() < 1e-5 && (a.deviation - b.deviation).abs() < 1e-5);
         let other = Likeness { bend: 0.1, ..likeness };

@@ -8,7 +8,8 @@
 //! same file, because the trees were grown on what that says.
 
 use super::features::{COUNT, HISTORY_COUNT, base, doubt, list_hash};
-use super::neighbours::Likeness;
+use super::likeness::Likeness;
+use super::neighbours::MANY;
 use super::network::{NARROWEST, check_golden};
 use super::tensor_file::{Refusal, TensorFile, TensorWriter};
 
@@ -167,9 +168,9 @@ fn padded(features: &[f32; COUNT]) -> [f32; PADDED] {
 pub enum Acquaintance {
     /// Never measured.
     Unseen,
-    /// Measured fewer than ten times.
+    /// Measured fewer than [`MANY`] times: it has costs of its own.
     Few,
-    /// Measured ten times or more.
+    /// Measured so many times or more: it has a likeness of its own too, if from few launches.
     Some,
     /// Measured thirty times or more.
     Known,
@@ -183,10 +184,11 @@ impl Acquaintance {
     /// By the number of measured times.
     #[must_use]
     pub fn of(measured: u32) -> Acquaintance {
+        const SOME: u32 = MANY as u32;
         match measured {
             0 => Acquaintance::Unseen,
-            1..10 => Acquaintance::Few,
-            10..30 => Acquaintance::Some,
+            1..SOME => Acquaintance::Few,
+            SOME..30 => Acquaintance::Some,
             _ => Acquaintance::Known,
         }
     }
@@ -415,8 +417,8 @@ pub(super) mod tests {
     #[test]
     fn acquaintance_grows_with_measurements() {
         assert_eq!(Acquaintance::of(0), Acquaintance::Unseen);
-        assert_eq!(Acquaintance::of(9), Acquaintance::Few);
-        assert_eq!(Acquaintance::of(10), Acquaintance::Some);
+        assert_eq!(Acquaintance::of(11), Acquaintance::Few);
+        assert_eq!(Acquaintance::of(12), Acquaintance::Some);
         assert_eq!(Acquaintance::of(30), Acquaintance::Known);
     }
 }

@@ -1,0 +1,117 @@
+//! Which rows are for what, and what each is shown with.
+
+use crate::costs::costs;
+use crate::examples::{Example, Shown, Source, question};
+use crate::random::named;
+use crate::rows::Row;
+use crate::split::Part;
+use apex_policy::predict::exact::bound;
+use apex_policy::predict::question::{Arguments, Device, Kernel};
+use std::collections::BTreeMap;
+
+const KERNEL_FOLDS: u64 = 5;
+
+/// How far a launch of a kernel never seen is from what is expected of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Apart {
+    /// log2 of expected over measured time, by costs that were found without the kernel.
+    pub(super) error: f32,
+    /// Whether the kernel has loops.
+    pub(super) loops: bool,
+    /// Which kernel it is.
+    pub(super) kernel: u64,
+}
+
+/// What to expect of the expectation for a kernel never seen: each row by costs from rows of other kernels. Kernels
+/// that judge have no part in it.
+pub(super) fn expected_apart(
+    rows: &[Row],
+    parts: &[Part],
+    devices: &BTreeMap<&str, Device>,
+) -> Vec<Apart> {
+    let mut errors = Vec::new();
+    for (name, device) in devices {
+        let used: Vec<(&Row, Kernel, Arguments)> = rows
+            .iter()
+            .zip(parts)
+            .filter(|(row, part)| row.device == *name && **part != Part::JudgeUnseen)
+            .map(|(row, _)| (row, row.kernel_facts(), row.arguments()))
+            .collect();
+        for fold in 0..KERNEL_FOLDS {
+            let apart = |row: &Row| named(7, &row.kernel) % KERNEL_FOLDS == fold;
+            let others = used.iter().filter(|(row, _, _)| !apart(row));
+            let costs = costs(others.map(|(row, kernel, arguments)| {
+                (question(row, device, kernel, arguments), row.median_ns)
+            }));
+            let device = Device { costs, ..*device };
+            for (row, kernel, arguments) in used.iter().filter(|(row, _, _)| apart(row)) {
+                let expected = bound(&question(row, &device, kernel, arguments)).expected();
+                let error = (f64::from(expected) / row.median_ns).log2() as f32;
+                let (loops, kernel) = (kernel.mix.loops > 0, named(7, &row.kernel));
+                errors.push(Apart { error, loops, kernel });
+            }
+        }
+    }
+    errors
+}
+
+/// Examples by what they are for.
+pub(super) struct Sets {
+    pub(super) train: Vec<Example>,
+    /// Training rows without a history.
+    pub(super) cold: Vec<Example>,
+    pub(super) calibrate: Vec<Example>,
+    /// Launches of kernels as if these had never been seen.
+    pub(super) apart: Vec<Apart>,
+}
+
+pub(super) const COLD_SALT: u64 = 1;
+
+impl Sets {
+    pub(super) fn new(source: &Source<'_>, parts: &[Part], seed: u64, apart: Vec<Apart>) -> Sets {
+        let of = |part, shown, salt: u64| source.examples(parts, part, shown, seed ^ salt);
+        let cold = of(Part::Train, Shown::Nothing, COLD_SALT);
+        let mut train = cold.clone();
+        for (salt, shown) in (2..).zip([
+            Shown::Some(1),
+            Shown::Some(3),
+            Shown::Some(9),
+            Shown::AllOthers,
+            Shown::AllOthers,
+        ]) {
+            train.extend(of(Part::Train, shown, salt));
+        }
+        let mut calibrate = of(Part::CalibrateKnown, Shown::AllOthers, 10);
+        for (salt, shown) in (11..).zip([
+            Shown::Nothing,
+            Shown::Some(1),
+            Shown::Some(3),
+            Shown::Some(9),
+            Shown::Some(10),
+        ]) {
+            calibrate.extend(of(Part::CalibrateUnseen, shown, salt));
+        }
+        Sets { train, cold, calibrate, apart }
+    }
+
+    /// Rows kept apart, in two halves: the first chooses, the second sets intervals for what was chosen.
+    pub(super) fn halves(&self) -> (Vec<&Example>, Vec<&Example>) {
+        self.calibrate.iter().partition(|example| example.row.is_multiple_of(2))
+    }
+}
+
+/// Rows that no model has seen, as they are asked about.
+pub(super) fn judged_sets(
+    source: &Source<'_>,
+    parts: &[Part],
+    seed: u64,
+) -> Vec<(&'static str, Vec<Example>)> {
+    let of = |part, shown, salt: u64| source.examples(parts, part, shown, seed ^ salt);
+    vec![
+        ("known", of(Part::JudgeKnown, Shown::AllOthers, 20)),
+        ("unseen", of(Part::JudgeUnseen, Shown::Nothing, 21)),
+        ("unseen after 1", of(Part::JudgeUnseen, Shown::Some(1), 22)),
+        ("unseen after 3", of(Part::JudgeUnseen, Shown::Some(3), 23)),
+        ("unseen after 10", of(Part::JudgeUnseen, Shown::Some(10), 24)),
+    ]
+}
