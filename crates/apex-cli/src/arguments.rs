@@ -341,11 +341,11 @@ fn configurations(word: &str) -> Result<Configurations, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchSched {
-    /// Only this pair; may be given several times. One pair takes five to ten minutes.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) pair: Vec<String>,
-    /// Only this system; may be given several times. What is compared with, time-slicing, is always measured.
-    #[arg(long, value_name = "NAME")]
+    /// Only these cases; a pair takes five to ten minutes.
+    #[arg(long, value_name = "CASE,...", value_delimiter = ',', alias = "pair")]
+    pub(crate) only: Vec<String>,
+    /// Only these systems. What is compared with, time-slicing, is always measured.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) system: Vec<String>,
     /// Load of the program that answers requests, as a part of what it could answer alone.
     #[arg(long, default_value_t = 0.5)]
@@ -362,9 +362,15 @@ pub(crate) struct BenchSched {
     /// Own programs on the software GPU instead of models: shows that everything works, in seconds.
     #[arg(long)]
     pub(crate) synthetic: bool,
-    /// Draw the plane of P95 against training.
+    /// Draw the plane of P95 against training, anew after each system.
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) picture: Option<PathBuf>,
+    /// Keep the results with every turn, anew after each system.
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) output: Option<PathBuf>,
+    /// The Python that has PyTorch.
+    #[arg(long, default_value = "python3")]
+    pub(crate) python: String,
     /// Print a JSON document.
     #[arg(long)]
     pub(crate) json: bool,

@@ -76,5 +76,5 @@ fn what_cannot_be_played_is_said() {
     refused(&["sim", "pair", "--seconds", "0"], "--seconds");
     refused(&["bench", "sched", "--load", "2"], "--load");
     refused(&["bench", "sched", "--system", "magic"], "time-slicing");
-    refused(&["bench", "sched", "--pair", "magic"], "gpu-bound");
+    refused(&["bench", "sched", "--only", "magic"], "gpu-bound");
 }

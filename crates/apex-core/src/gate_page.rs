@@ -112,7 +112,7 @@ pub enum Shared {
     Wake = 16,
     /// Threads asleep there; may be too high after a program was killed.
     Waiters = 17,
-    /// Predicted delay that was added to the open burst by work beside it.
+    /// Predicted delay that was added by work beside it to the open burst, and to those whose end it waited for.
     HarmNs = 24,
 }
 

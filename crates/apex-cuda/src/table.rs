@@ -485,8 +485,8 @@ macro_rules! driver_functions {
             Stream     pass          12000  fn cuStreamGetId_ptsz(h_stream: CUstream, stream_id: *mut u64) -> CUresult;
             Stream     pass          5050   fn cuStreamGetPriority(h_stream: CUstream, priority: *mut i32) -> CUresult;
             Stream     pass          7000   fn cuStreamGetPriority_ptsz(h_stream: CUstream, priority: *mut i32) -> CUresult;
-            Stream     pass          2000   fn cuStreamQuery(h_stream: CUstream) -> CUresult;
-            Stream     pass          7000   fn cuStreamQuery_ptsz(h_stream: CUstream) -> CUresult;
+            Stream     hook(sync)    2000   fn cuStreamQuery(h_stream: CUstream) -> CUresult;
+            Stream     hook(sync)    7000   fn cuStreamQuery_ptsz(h_stream: CUstream) -> CUresult;
             Stream     pass          11000  fn cuStreamSetAttribute(h_stream: CUstream, attr: CUstreamAttrID, value: *const CUstreamAttrValue) -> CUresult;
             Stream     pass          11000  fn cuStreamSetAttribute_ptsz(h_stream: CUstream, attr: CUstreamAttrID, value: *const CUstreamAttrValue) -> CUresult;
 
@@ -520,7 +520,7 @@ macro_rules! driver_functions {
             Event      note(life)    4000   fn cuEventDestroy_v2(h_event: CUevent) -> CUresult;
             Event      pass          2000   fn cuEventElapsedTime(p_milliseconds: *mut f32, h_start: CUevent, h_end: CUevent) -> CUresult;
             Event      pass          12080  fn cuEventElapsedTime_v2(p_milliseconds: *mut f32, h_start: CUevent, h_end: CUevent) -> CUresult;
-            Event      pass          2000   fn cuEventQuery(h_event: CUevent) -> CUresult;
+            Event      hook(sync)    2000   fn cuEventQuery(h_event: CUevent) -> CUresult;
             Event      note(life)    2000   fn cuEventRecord(h_event: CUevent, h_stream: CUstream) -> CUresult;
             Event      note(life)    11010  fn cuEventRecordWithFlags(h_event: CUevent, h_stream: CUstream, flags: u32) -> CUresult;
             Event      note(life)    11010  fn cuEventRecordWithFlags_ptsz(h_event: CUevent, h_stream: CUstream, flags: u32) -> CUresult;

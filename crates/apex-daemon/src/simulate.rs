@@ -203,7 +203,8 @@ impl Kernels {
             let nanos = kernels.middle_ns.get(&key).copied().unwrap_or(kernels.usual_ns);
             let fit = device.zip(kernel).and_then(|(device, it)| fit(device, it, &launch.shape));
             let waves = fit.map_or(1.0, |fit| fit.waves);
-            let named = kernel.map_or(Bottleneck::Unknown, |kernel| presses_on(&kernel.name));
+            let named =
+                kernel.map_or(Bottleneck::Unknown, |kernel| Bottleneck::of_kernel(&kernel.name));
             kernels.fits.insert(key, shaped(nanos, waves, kernels.sms, named));
         }
         kernels
@@ -236,20 +237,6 @@ fn shaped(nanos: u64, waves: f64, sms: u32, bottleneck: Bottleneck) -> Kernel {
         block_ns: (nanos as f64 / waves.ceil().max(1.0)) as u64,
         sms: ((f64::from(sms) * part) as u32).max(1),
         bottleneck,
-    }
-}
-
-/// What a kernel presses on, as far as its name tells: products and convolutions compute, what goes over
-/// elements waits for memory.
-fn presses_on(name: &str) -> Bottleneck {
-    let name = name.to_ascii_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
-    if has(&["gemm", "conv", "cutlass", "attention", "flash", "xmma", "matmul"]) {
-        Bottleneck::Compute
-    } else if has(&["elementwise", "norm", "softmax", "reduce", "copy", "adam", "memset", "add"]) {
-        Bottleneck::Memory
-    } else {
-        Bottleneck::Unknown
     }
 }
 
@@ -354,12 +341,5 @@ mod tests {
         ] {
             assert!(describe(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn names_tell_what_a_kernel_presses_on() {
-        assert_eq!(presses_on("sm90_xmma_gemm_bf16"), Bottleneck::Compute);
-        assert_eq!(presses_on("vectorized_elementwise_kernel"), Bottleneck::Memory);
-        assert_eq!(presses_on("mystery"), Bottleneck::Unknown);
     }
 }

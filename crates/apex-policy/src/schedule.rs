@@ -27,6 +27,7 @@ mod watch;
 
 pub use admit::{Admission, Kind, LEAD_NS, Limits, Reason, STALE_NS, View, Work, admit};
 pub use backlog::Backlog;
+pub use colocate::harm_kept_ns;
 pub use ledger::MINIMUM_SHARE;
 pub use policy::{
     Burst, Choice, DEFAULT_POLICY, Device, Observed, POLICIES, Policy, Settings, policy,

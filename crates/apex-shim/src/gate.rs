@@ -16,6 +16,7 @@ mod barrier;
 mod burst;
 pub(crate) mod duration;
 mod flight;
+mod pressure;
 mod priority;
 
 use crate::exports::driver;
@@ -232,11 +233,11 @@ fn ask(
     }
     let number = kernel.unwrap_or_default();
     let predicted_ns = duration::predicted_ns(number, shape, nodes);
-    let work = describe(gate, shape, kind, predicted_ns);
+    let work = describe(gate, number, shape, kind, predicted_ns);
     let thread = thread::current()?;
     if gate.has_bursts {
-        let what = (thread.tally.stands_for(gate), predicted_ns, work.sms_needed);
-        thread.tally.lane = gate.bursts.touch(&gate.page, gate.slot, key, what);
+        let launches = thread.tally.stands_for(gate);
+        thread.tally.lane = gate.bursts.touch(&gate.page, gate.slot, key, launches, &work);
         thread.tally.stream = stream;
     }
     let filled_ns = predicted_ns * u64::from(work.sms_needed) / u64::from(gate.sms.max(1));
@@ -275,17 +276,18 @@ fn launched(admitted: &Admitted, stream: u64) {
 }
 
 /// What the policy is asked about.
-fn describe(gate: &Gate, shape: &LaunchShape, kind: Kind, predicted_ns: u64) -> Work {
+fn describe(
+    gate: &Gate,
+    kernel: KernelId,
+    shape: &LaunchShape,
+    kind: Kind,
+    predicted_ns: u64,
+) -> Work {
     if kind == Kind::Graph {
-        // Its kernels are not looked into: it is taken to fill the device, as one piece.
-        let bottleneck = Bottleneck::Unknown;
-        return Work {
-            predicted_ns,
-            block_ns: predicted_ns,
-            sms_needed: gate.sms,
-            bottleneck,
-            kind,
-        };
+        // Its kernels are not looked into one by one: it is taken to fill the device, as one piece.
+        let bottleneck = pressure::of_graph(shape.grid[0]);
+        let (block_ns, sms_needed) = (predicted_ns, gate.sms);
+        return Work { predicted_ns, block_ns, sms_needed, bottleneck, kind };
     }
     let blocks = shape.grid.iter().map(|&side| u64::from(side.max(1))).product::<u64>();
     let threads = shape.block.iter().map(|&side| u64::from(side.max(1))).product::<u64>();
@@ -294,7 +296,8 @@ fn describe(gate: &Gate, shape: &LaunchShape, kind: Kind, predicted_ns: u64) -> 
     // least so many waves, and a block takes at most so long.
     let resident = u64::from(gate.sms.max(1)) * (2048 / threads.max(1)).clamp(1, 32);
     let block_ns = predicted_ns / blocks.div_ceil(resident).max(1);
-    Work { predicted_ns, block_ns, sms_needed, bottleneck: Bottleneck::Unknown, kind }
+    let bottleneck = pressure::of_kernel(kernel.0);
+    Work { predicted_ns, block_ns, sms_needed, bottleneck, kind }
 }
 
 /// This thread's gate, context, and the key of a stream of it.
@@ -706,7 +709,7 @@ pub(crate) fn copied(to_host: bool, stream: Option<u64>) {
         let (gate, _, key) = here(stream)?;
         if gate.has_bursts {
             let key = gate.named_by(stream, key);
-            gate.bursts.touch(&gate.page, gate.slot, key, (0, 0, 0));
+            gate.bursts.touch(&gate.page, gate.slot, key, 0, &Work::default());
         }
         Some(())
     });
@@ -750,6 +753,12 @@ pub(crate) fn stream_waits(stream: u64, event: u64) {
 /// A kernel got its number.
 pub(crate) fn named(kernel: u32, name: &str) {
     exempt::named(kernel, name);
+    pressure::named(kernel, name);
+}
+
+/// A graph was made ready, of so many launches of each kernel.
+pub(crate) fn graph_made(graph: u32, kernels: impl Iterator<Item = (u32, u64)>) {
+    pressure::graph_made(graph, kernels);
 }
 
 /// A context is about to end: its events are gone with it.
@@ -771,6 +780,7 @@ pub(crate) fn forget() {
     REFUSED.store(0, Ordering::Relaxed);
     GATES.iter().for_each(|gate| gate.store(core::ptr::null_mut(), Ordering::Release));
     duration::forget();
+    pressure::forget();
     exempt::forget();
 }
 

@@ -1,13 +1,15 @@
 """One side of a pair, or both, for `apex bench sched`: answers requests, trains, as it is told line by line.
 
-Models are made from their configuration with seeded random weights; nothing is downloaded. Requests come by
-chance (Poisson) at the rate and seed of the command, the same for every system that is measured, and a
-request's time counts from its scheduled arrival, so waiting in the queue is part of it. Training never waits
-for a step to end before it issues the next one: two may be under way, as in any training loop.
+Models are made from their configuration with seeded random weights, on the GPU; nothing is downloaded. Requests come
+by chance at the rate and seed of the command, the same for every system that is measured (Poisson, or with "cv" above 1
+a Gamma process whose pauses have that coefficient of variation), and a request's time counts from its scheduled
+arrival, so waiting in the queue is part of it. Training never waits for a step to end before it issues the next one:
+two may be under way, as in any training loop.
 
 Lines in, lines out, JSON each (what libraries print goes to standard error):
 
-  in   {"run": 1, "at": NS, "seconds": S, "latency": {"rate": R, "seed": K} or null, "train": true or false}
+  in   {"run": 1, "at": NS, "seconds": S, "latency": {"rate": R, "seed": K, "cv": C} or null,
+        "train": true or false}
   out  {"requests": [[scheduled, start, first kernel or null, end], ...], "steps": [end, ...]}
   in   {"service": 1}
   out  {"service_ns": the time of one request}
@@ -15,7 +17,7 @@ Lines in, lines out, JSON each (what libraries print goes to standard error):
   out  {"digest": SHA-256 of the first output, "same": whether every turn ended with it, "losses": [every loss]}
 
 Times are nanoseconds of the machine's monotonic clock since "at". The first line out is {"ready": ...} or
-{"none": reason}.
+{"none": reason}. It ends when its standard input does: whoever started it may have been killed.
 """
 
 import argparse
@@ -32,6 +34,7 @@ import time
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 LINES = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(2, 1)
@@ -49,7 +52,9 @@ def bert(torch, large, batch, length):
 
     sizes = dict(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)
     config = BertConfig(**(sizes if large else {}), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    return BertModel(config), token_input(torch, batch, length, config.vocab_size)
+    with torch.device("cuda"):
+        model = BertModel(config)
+    return model, token_input(torch, batch, length, config.vocab_size)
 
 
 def token_input(torch, batch, length, vocabulary):
@@ -58,24 +63,25 @@ def token_input(torch, batch, length, vocabulary):
 
 
 class Latency:
-    """A model that answers requests, on a stream of its own."""
+    """A model that answers requests; on the default stream unless it is given another."""
 
-    def __init__(self, torch, name, high_priority):
+    def __init__(self, torch, name, stream=None):
         self.torch = torch
-        self.stream = torch.cuda.Stream(priority=-1) if high_priority else torch.cuda.current_stream()
+        self.stream = stream or torch.cuda.current_stream()
         torch.manual_seed(1)
         with torch.cuda.stream(self.stream), torch.inference_mode():
             self.forward, host_input = self.build(name)
-            self.host_input = host_input.pin_memory()
+            self.host_input = host_input.cpu().pin_memory()
             self.device_input = host_input.cuda()
             self.probe = Probe(torch, self.stream)
             for _ in range(5):
                 self.forward(self.device_input)
             self.stream.synchronize()
             if name.endswith("-graph"):
-                self.forward = self.captured(self.forward)
+                self.forward = self.captured(self.forward, stream)
             self.service_ns()
             self.first_output, self.same = self.output.clone(), True
+            self.stream.synchronize()
             self.digest = self.first_output.float().cpu().numpy().tobytes()
 
     def service_ns(self):
@@ -94,7 +100,8 @@ class Latency:
         if model_name == "resnet50":
             import torchvision
 
-            model = torchvision.models.resnet50(weights=None).eval().cuda().to(torch.bfloat16)
+            with torch.device("cuda"):
+                model = torchvision.models.resnet50(weights=None).eval().to(torch.bfloat16)
             model = model.to(memory_format=torch.channels_last)
             images = torch.randn(4, 3, 224, 224, generator=torch.Generator().manual_seed(2))
             return model, images.to(torch.bfloat16).to(memory_format=torch.channels_last)
@@ -104,7 +111,7 @@ class Latency:
         if model_name not in sizes:
             raise SystemExit(f"no model for requests is called {name}")
         model, tokens = bert(torch, *sizes[model_name])
-        model = model.eval().cuda().to(torch.bfloat16)
+        model = model.eval().to(torch.bfloat16)
         # Without the model's own mask, whose making waits for the GPU, which a capture does not allow.
         return (lambda tokens: model.encoder(model.embeddings(input_ids=tokens))[0]), tokens
 
@@ -116,7 +123,8 @@ class Latency:
             hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32,
             num_key_value_heads=8, vocab_size=32000, max_position_embeddings=4096,
         )
-        model = LlamaForCausalLM(config).eval().cuda().to(torch.bfloat16)
+        with torch.device("cuda"):
+            model = LlamaForCausalLM(config).eval().to(torch.bfloat16)
         if prefill:
             return (lambda tokens: model(input_ids=tokens, use_cache=False).logits[:, -1]), token_input(
                 torch, 1, 2048, config.vocab_size
@@ -126,21 +134,22 @@ class Latency:
 
         def decode(token):
             logits = model(input_ids=token, past_key_values=cache, use_cache=True).logits[:, -1]
-            cache.crop(512)
+            # One token was added. Newer releases take away a number, not down to one.
+            cache.crop(-1)
             return logits
 
         return decode, token_input(torch, 1, 1, config.vocab_size)
 
-    def captured(self, forward):
+    def captured(self, forward, stream):
         graph = self.torch.cuda.CUDAGraph()
-        # Capture needs a stream that is not the default one.
-        side = self.torch.cuda.Stream()
+        # Capture needs a stream that is not the default one, and what it records keeps the stream's priority and SMs.
+        side = stream or self.torch.cuda.Stream()
         side.wait_stream(self.stream)
         with self.torch.cuda.stream(side):
             forward(self.device_input)
         self.stream.wait_stream(side)
         self.stream.synchronize()
-        with self.torch.cuda.graph(graph):
+        with self.torch.cuda.graph(graph, stream=side):
             output = forward(self.device_input)
 
         def replay(_):
@@ -157,14 +166,12 @@ class Latency:
         self.stream.synchronize()
         return self.probe.read()
 
-    def run(self, at, seconds, rate, seed, records):
-        chance = random.Random(seed)
-        scheduled, end = 0, int(seconds * 1e9)
+    def run(self, at, seconds, arrivals, records):
+        end = int(seconds * 1e9)
         with self.torch.cuda.stream(self.stream), self.torch.inference_mode():
-            while True:
-                scheduled += int(chance.expovariate(rate) * 1e9)
-                if scheduled >= end:
-                    break
+            # The GPU's clock and this machine's drift apart; here nothing else runs yet.
+            self.probe.set_clock()
+            for scheduled in arrivals:
                 sleep_until(at + scheduled)
                 started = time.monotonic_ns() - at
                 # A server that is hopelessly behind says so by its last requests; it need not finish them.
@@ -175,6 +182,17 @@ class Latency:
                 records.append([scheduled, started, first - at if first else None, ended])
             # Every request asks the same.
             self.same &= bool(self.torch.equal(self.output, self.first_output))
+
+
+def arrivals(seconds, rate, seed, cv=1.0):
+    """Nanoseconds at which requests come."""
+    chance, moment, moments = random.Random(seed), 0.0, []
+    shape = 1.0 / (cv * cv)
+    while True:
+        moment += chance.expovariate(rate) if cv == 1.0 else chance.gammavariate(shape, 1.0 / (rate * shape))
+        if moment >= seconds:
+            return moments
+        moments.append(int(moment * 1e9))
 
 
 def sleep_until(moment):
@@ -217,19 +235,21 @@ class Probe:
             self.address = ctypes.c_uint64(self.place.data_ptr())
             self.arguments = (ctypes.c_void_p * 1)(ctypes.addressof(self.address))
             self.stream = ctypes.c_void_p(stream.cuda_stream)
-            self.driver, self.function = driver, function
-            self.offset = 0
-            offsets = []
-            for _ in range(50):
-                started = time.monotonic_ns()
-                self.launch()
-                stream.synchronize()
-                offsets.append(int(self.place[0]) - started)
-                time.sleep(0.001)
-            # Against the shortest way of a launch: what is measured is the wait beyond it.
-            self.offset = min(offsets)
+            self.torch_stream, self.driver, self.function = stream, driver, function
+            self.set_clock()
         except OSError:
             self.function = None
+
+    def set_clock(self):
+        """Compares the GPU's clock with this machine's, by the shortest way of a launch: what is measured later is the
+        wait beyond it."""
+        offsets = []
+        for _ in range(30 if self.function else 0):
+            started = time.monotonic_ns()
+            self.launch()
+            self.torch_stream.synchronize()
+            offsets.append(int(self.place[0]) - started)
+        self.offset = min(offsets, default=0)
 
     def launch(self):
         if self.function:
@@ -242,16 +262,18 @@ class Probe:
 
 
 class Training:
-    """A training loop."""
+    """A training loop; on the default stream unless it is given another."""
 
-    def __init__(self, torch, name):
+    def __init__(self, torch, name, stream=None):
         self.torch = torch
+        self.stream = stream or torch.cuda.current_stream()
         torch.manual_seed(1)
-        self.step, self.losses = self.build(name), []
-        deadline = time.monotonic() + WARM_UP_SECONDS
-        while time.monotonic() < deadline or len(self.losses) < WARM_UP_STEPS:
-            self.one_step()
-            torch.cuda.current_stream().synchronize()
+        with torch.cuda.stream(self.stream):
+            self.step, self.losses = self.build(name), []
+            deadline = time.monotonic() + WARM_UP_SECONDS
+            while time.monotonic() < deadline or len(self.losses) < WARM_UP_STEPS:
+                self.one_step()
+                self.stream.synchronize()
 
     def one_step(self):
         # Read at the very end: reading would wait for the step.
@@ -284,7 +306,8 @@ class Training:
         if name == "resnet50":
             import torchvision
 
-            model = torchvision.models.resnet50(weights=None).train().cuda()
+            with torch.device("cuda"):
+                model = torchvision.models.resnet50(weights=None).train()
             model = model.to(memory_format=torch.channels_last)
             generator = torch.Generator().manual_seed(2)
             images = torch.randn(256, 3, 224, 224, generator=generator).cuda()
@@ -293,7 +316,7 @@ class Training:
             return model, lambda: torch.nn.functional.cross_entropy(model(images), labels)
         if name == "bert-large":
             model, tokens = bert(torch, True, 32, 384)
-            model, tokens = model.train().cuda(), tokens.cuda()
+            model, tokens = model.train(), tokens.cuda()
             return model, lambda: model(input_ids=tokens).last_hidden_state.float().square().mean()
         from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -304,7 +327,8 @@ class Training:
         config = GPT2Config(
             n_embd=width, n_layer=layers, n_head=heads, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
         )
-        model = GPT2LMHeadModel(config).train().cuda()
+        with torch.device("cuda"):
+            model = GPT2LMHeadModel(config).train()
         tokens = token_input(torch, batch, 1024, config.vocab_size).cuda()
         return model, lambda: model(input_ids=tokens, labels=tokens).loss
 
@@ -312,23 +336,51 @@ class Training:
         torch, under_way = self.torch, []
         sleep_until(at)
         end = at + int(seconds * 1e9)
-        while time.monotonic_ns() < end:
-            self.one_step()
-            event = torch.cuda.Event()
-            event.record()
-            under_way.append(event)
-            if len(under_way) > 2:
-                under_way.pop(0).synchronize()
+        with torch.cuda.stream(self.stream):
+            while time.monotonic_ns() < end:
+                self.one_step()
+                event = torch.cuda.Event()
+                event.record()
+                under_way.append(event)
+                if len(under_way) > 2:
+                    under_way.pop(0).synchronize()
+                    ends.append(time.monotonic_ns() - at)
+            for event in under_way:
+                event.synchronize()
                 ends.append(time.monotonic_ns() - at)
-        for event in under_way:
-            event.synchronize()
-            ends.append(time.monotonic_ns() - at)
+
+
+def green_streams(torch):
+    """Two streams, each confined to one half of the multiprocessors by a green context."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    torch.zeros(1, device="cuda")
+    sm_resource, default_stream, non_blocking = 1, 1, 1
+
+    def check(result, what):
+        if result:
+            raise RuntimeError(f"{what} gave {result}")
+
+    # A resource is 144 bytes that only the driver reads; its SM count stands at byte 96.
+    whole, half, rest = (ctypes.create_string_buffer(256) for _ in range(3))
+    check(driver.cuDeviceGetDevResource(0, whole, sm_resource), "cuDeviceGetDevResource")
+    count = int.from_bytes(whole.raw[96:100], "little") // 16 * 8
+    groups = ctypes.c_uint(1)
+    check(driver.cuDevSmResourceSplitByCount(half, ctypes.byref(groups), whole, rest, 0, count), "the split")
+    streams = []
+    for part in (half, rest):
+        plan, context, stream = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+        check(driver.cuDevResourceGenerateDesc(ctypes.byref(plan), part, 1), "cuDevResourceGenerateDesc")
+        check(driver.cuGreenCtxCreate(ctypes.byref(context), plan, 0, default_stream), "cuGreenCtxCreate")
+        check(driver.cuGreenCtxStreamCreate(ctypes.byref(stream), context, non_blocking, 0), "cuGreenCtxStreamCreate")
+        streams.append(torch.cuda.ExternalStream(stream.value))
+    return streams
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--latency", help="model that answers requests")
     parser.add_argument("--train", help="model that is trained")
+    parser.add_argument("--green", action="store_true", help="both in one process, on halves of the GPU")
     options = parser.parse_args()
     try:
         import torch
@@ -338,9 +390,13 @@ def main():
         torch.use_deterministic_algorithms(True, warn_only=True)
         # Else every new tensor is filled first, by a kernel that no program would launch.
         torch.utils.deterministic.fill_uninitialized_memory = False
-        both = bool(options.latency and options.train)
-        latency = Latency(torch, options.latency, high_priority=both) if options.latency else None
-        training = Training(torch, options.train) if options.train else None
+        high, low = None, None
+        if options.green:
+            high, low = green_streams(torch)
+        elif options.latency and options.train:
+            high = torch.cuda.Stream(priority=-1)
+        latency = Latency(torch, options.latency, high) if options.latency else None
+        training = Training(torch, options.train, low) if options.train else None
     except (ImportError, RuntimeError) as error:
         answer({"none": f"{type(error).__name__}: {error}"})
         return 1
@@ -356,8 +412,8 @@ def main():
         requests, ends, threads = [], [], []
         at, seconds = command["at"], command["seconds"]
         if latency and command.get("latency"):
-            rate, seed = command["latency"]["rate"], command["latency"]["seed"]
-            threads.append(threading.Thread(target=latency.run, args=(at, seconds, rate, seed, requests)))
+            coming = arrivals(seconds, **command["latency"])
+            threads.append(threading.Thread(target=latency.run, args=(at, seconds, coming, requests)))
         if training and command.get("train"):
             threads.append(threading.Thread(target=training.run, args=(at, seconds, ends)))
         # Where there is one side only it runs on this thread: what it issues comes from where it warmed up.

@@ -154,6 +154,14 @@ fn bursts_end_whichever_default_stream_is_waited_for() {
 }
 
 #[test]
+fn a_program_that_asks_instead_of_waiting_ends_its_bursts() {
+    let place = Place::new();
+    let ended = place.watch_with(&["--class", "latency"], &linked("polls"), &[]).ended;
+    ended.check_success();
+    assert!((60..90).contains(&bursts(&ended)), "{}", ended.stderr);
+}
+
+#[test]
 fn what_others_wait_for_is_never_held() {
     let place = Place::new();
     let latency = long_burst(&place, 60_000, "priority");

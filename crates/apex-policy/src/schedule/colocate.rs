@@ -18,6 +18,19 @@ const SAME: u64 = 230;
 const DIFFERENT: u64 = 90;
 const UNKNOWN: u64 = 160;
 
+/// A burst that begins so soon after the last was waiting for its end.
+pub(super) const QUEUED_NS: u64 = 500_000;
+
+/// The sum of harm that counts when a burst begins: none after a pause. A burst out of the queue has already waited
+/// through what was done to those before it, so it begins with their harm, and the tail of the responses, which is
+/// made of such bursts, pays for a disturbance once and not at each of them. While bursts of other programs of its
+/// class are open nothing is forgotten either.
+#[must_use]
+pub fn harm_kept_ns(harm_ns: u64, others_open: bool, ended_ns: Option<u64>, now_ns: u64) -> u64 {
+    let queued = ended_ns.is_some_and(|ended| now_ns.saturating_sub(ended) < QUEUED_NS);
+    if others_open || queued { harm_ns } else { 0 }
+}
+
 /// Predicted delay of the open burst, were this work to run beside it.
 #[inline]
 #[must_use]
@@ -92,6 +105,14 @@ mod tests {
         assert_eq!(harm(Compute, 100, Compute, 64), 115_000);
         assert!(harm(Compute, 0, Compute, 132) < 25_000);
         assert!(harm(Compute, 132, Compute, 0) <= 230_000);
+    }
+
+    #[test]
+    fn harm_is_forgotten_after_a_pause() {
+        assert_eq!(harm_kept_ns(800, false, None, 1_000_000), 0);
+        assert_eq!(harm_kept_ns(800, false, Some(0), QUEUED_NS), 0);
+        assert_eq!(harm_kept_ns(800, false, Some(1), QUEUED_NS), 800);
+        assert_eq!(harm_kept_ns(800, true, None, QUEUED_NS), 800);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! A burst out of the queue follows the one before it so closely that nobody else came between: those lengths are
 //! kept apart from the ones after a pause.
 
+use super::colocate::QUEUED_NS;
 use super::policy::Burst;
 use std::collections::VecDeque;
 
@@ -16,8 +17,6 @@ const RECENT_NS: u64 = 4_000_000_000;
 /// Undisturbed bursts of one size that are remembered, and how many are needed.
 const CLEAN: usize = 24;
 const CLEAN_LEAST: usize = 6;
-/// A burst that begins so soon after the last was waiting for its end.
-const QUEUED_NS: u64 = 500_000;
 /// Sizes are powers of two of launches.
 const SIZES: usize = 16;
 

@@ -3,8 +3,9 @@
 //! A burst begins with the first input copy or launch after a pause and ends when the program has waited for
 //! all of it: then it has its answer and the GPU is free. A launch only stores; clocks are read when a burst
 //! opens and ends, and at one launch in eight. Which launches a wait covers is known by stream, and by the
-//! events that lead from one stream to another. A program that asks instead of waiting ends no burst here; the
-//! others stop believing in it some time after its last launch, and a new burst begins with the next one.
+//! events that lead from one stream to another. A program that asks instead of waiting has waited when the answer is
+//! yes. One that does neither ends no burst here; the others stop believing in it some time after its last launch,
+//! and a new burst begins with the next one.
 //!
 //! A locked instruction costs as much as all else that a launch does here, so a launch has none as long as one
 //! thread alone launches on a stream: the lane is then that thread's own, and it counts with a plain store, then
@@ -18,9 +19,9 @@
 use super::barrier;
 use crate::lock::{Lock, locked};
 use crate::thread;
-use apex_core::gate_page::{BurstWord, Own, Page, Setting, Shared};
+use apex_core::gate_page::{BurstWord, Grant, Own, Page, Setting, Shared};
 use apex_core::time::monotonic_nanos;
-use apex_policy::schedule::{Burst, Rhythm};
+use apex_policy::schedule::{Burst, Rhythm, Work, harm_kept_ns};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 
 const LANES: usize = 16;
@@ -40,6 +41,10 @@ pub(super) struct Bursts {
     before: AtomicU64,
     /// Copies of this burst.
     copies: AtomicU64,
+    /// The sum of harm with which this burst began.
+    harm_before: AtomicU64,
+    /// Predicted time of what was launched in this burst, by what it presses on.
+    pressed: [AtomicU64; 3],
     lanes: [Lane; LANES],
     events: [Event; EVENTS],
     rhythm: Lock<Rhythm>,
@@ -73,6 +78,8 @@ impl Bursts {
             open: AtomicBool::new(false),
             before: AtomicU64::new(0),
             copies: AtomicU64::new(0),
+            harm_before: AtomicU64::new(0),
+            pressed: core::array::from_fn(|_| AtomicU64::new(0)),
             lanes: core::array::from_fn(|_| Lane::default()),
             events: core::array::from_fn(|_| Event::default()),
             rhythm: Lock::new(Rhythm::default()),
@@ -113,7 +120,8 @@ impl Bursts {
         page: &Page,
         slot: usize,
         key: u64,
-        (launches, predicted_ns, sms): (u32, u64, u32),
+        launches: u32,
+        work: &Work,
     ) -> &Lane {
         let lane = &self.lanes[self.lane(key)];
         let me = thread::number();
@@ -124,17 +132,29 @@ impl Bursts {
         }
         let number = lane.last.load(Ordering::Relaxed);
         let word = |word| page.own(slot, word);
-        add(word(Own::BurstPredicted), predicted_ns * u64::from(launches));
+        let predicted_ns = work.predicted_ns * u64::from(launches);
+        add(word(Own::BurstPredicted), predicted_ns);
         if launches == 0 {
             add(&self.copies, 1);
+        } else {
+            add(&self.pressed[work.bottleneck as usize], predicted_ns);
+            word(Own::Bottleneck).store(self.presses_on(), Ordering::Relaxed);
         }
-        if u64::from(sms) > word(Own::Sms).load(Ordering::Relaxed) {
-            word(Own::Sms).store(u64::from(sms), Ordering::Relaxed);
+        let sms = u64::from(work.sms_needed);
+        if sms > word(Own::Sms).load(Ordering::Relaxed) {
+            word(Own::Sms).store(sms, Ordering::Relaxed);
         }
         if launches >= TELL_EVERY || number.is_multiple_of(u64::from(TELL_EVERY)) {
             self.tell(page, slot);
         }
         lane
+    }
+
+    /// What most of the burst presses on, as the code of a `Bottleneck`.
+    fn presses_on(&self) -> u64 {
+        let [unknown, compute, memory] =
+            [0, 1, 2].map(|on: usize| self.pressed[on].load(Ordering::Relaxed));
+        if compute.max(memory) < unknown { 0 } else { 1 + u64::from(memory > compute) }
     }
 
     #[cold]
@@ -164,9 +184,17 @@ impl Bursts {
         self.before.store(self.launched().wrapping_sub(1), Ordering::Relaxed);
         self.copies.store(0, Ordering::Relaxed);
         store(Own::Sms, 0);
+        self.pressed.iter().for_each(|sum| sum.store(0, Ordering::Relaxed));
         let others = page.setting(Setting::GatedSlots) & !(1 << slot);
         store(Own::BurstAhead, super::in_flight_of(page, others, now));
-        page.shared(Shared::HarmNs).store(0, Ordering::Relaxed);
+        let class = page.grant(slot, Grant::Class);
+        let open = page.shared(Shared::BurstsOpen).load(Ordering::Relaxed) & !(1 << slot);
+        let others = super::bits(open).any(|other| page.grant(other, Grant::Class) >= class);
+        let ended = page.own(slot, Own::IdleSince).load(Ordering::Relaxed);
+        let harm = page.shared(Shared::HarmNs).load(Ordering::Relaxed);
+        let kept = harm_kept_ns(harm, others, Some(ended), now);
+        page.shared(Shared::HarmNs).store(kept, Ordering::Relaxed);
+        self.harm_before.store(kept, Ordering::Relaxed);
         page.shared(Shared::BurstsOpen).fetch_or(1 << slot, Ordering::SeqCst);
     }
 
@@ -257,6 +285,7 @@ impl Bursts {
         }
         let load = |word| page.own(slot, word).load(Ordering::Relaxed);
         let store = |word, value| page.own(slot, word).store(value, Ordering::Relaxed);
+        let harm = page.shared(Shared::HarmNs).load(Ordering::Relaxed);
         let launches = self
             .launched()
             .wrapping_sub(self.before.load(Ordering::Relaxed))
@@ -266,7 +295,7 @@ impl Bursts {
             end_ns: end,
             launches: u32::try_from(launches).unwrap_or(u32::MAX),
             ahead_ns: load(Own::BurstAhead),
-            harm_ns: page.shared(Shared::HarmNs).load(Ordering::Relaxed),
+            harm_ns: harm.saturating_sub(self.harm_before.load(Ordering::Relaxed)),
         };
         let number = load(Own::Bursts);
         let keep = |word, value| page.burst(slot, number, word).store(value, Ordering::Relaxed);
@@ -388,7 +417,13 @@ mod tests {
         match bursts.find(KEY).filter(|lane| bursts.is_open() && lane.is_of(thread)) {
             Some(lane) => bursts.count(page, 0, lane, true),
             None => {
-                let lane = bursts.touch(page, 0, KEY, (1, 1_000, 1));
+                let lane = bursts.touch(
+                    page,
+                    0,
+                    KEY,
+                    1,
+                    &Work { predicted_ns: 1_000, sms_needed: 1, ..Work::default() },
+                );
                 // Threads of a test have no block: they say themselves who they are.
                 lane.owner.store(thread, Ordering::Relaxed);
             }
@@ -398,7 +433,7 @@ mod tests {
     #[test]
     fn a_burst_lasts_until_all_of_it_was_waited_for_and_counts_its_launches() {
         let (page, bursts) = (page("lasts"), Bursts::new());
-        bursts.touch(&page, 0, KEY, (0, 0, 0));
+        bursts.touch(&page, 0, KEY, 0, &Work::default());
         (0..5).for_each(|_| launch(&bursts, &page, 64));
         bursts.recorded(7, KEY);
         launch(&bursts, &page, 64);

@@ -4,10 +4,10 @@
 use super::answer;
 use crate::exports::driver;
 use crate::handles::Handles;
-use crate::kernels;
 use crate::lock::{Lock, locked};
 use crate::process::tell;
 use crate::record::Note;
+use crate::{gate, kernels};
 use apex_core::event::{Life, ObjectKind, What};
 use apex_core::facts::{self, Fact};
 use apex_cuda::types::*;
@@ -143,6 +143,7 @@ unsafe fn instantiated(result: CUresult, place: *mut CUgraphExec, graph: CUgraph
     COUNTS[slot].store(kernel_nodes << 32 | found.nodes & 0xffff_ffff, Ordering::Relaxed);
     NUMBERS[slot].store(number as u32, Ordering::Relaxed);
     GRAPHS.insert(exec as u64, slot as u32);
+    gate::graph_made(number as u32, found.kernels.iter().map(|(&kernel, &count)| (kernel, count)));
     tell(&Fact::Graph(facts::Graph {
         id: number,
         kernel_nodes,

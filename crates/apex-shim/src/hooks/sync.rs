@@ -1,5 +1,6 @@
 //! The program waiting for the GPU. Afterwards times of earlier launches are known.
 
+use crate::exports::driver;
 use crate::record::Note;
 use crate::{gate, sample};
 use apex_core::event::{SyncKind, What};
@@ -22,6 +23,28 @@ pub(crate) unsafe fn cuEventSynchronize(_: CUresult, event: CUevent) -> Note {
 }
 
 pub(crate) use cuStreamSynchronize as cuStreamSynchronize_ptsz;
+
+// A program that asks in a loop would fill the rings, so nothing is noted. But it has waited as soon as the answer
+// is yes, and its burst may be over.
+macro_rules! asks {
+    ($($name:ident($argument:ident: $type:ty) => $waited:expr;)*) => { $(
+        pub(crate) unsafe fn $name($argument: $type) -> CUresult {
+            // SAFETY: the program's own argument.
+            let result = unsafe { (driver().$name)($argument) };
+            if result == CUDA_SUCCESS {
+                let (stream, event) = $waited;
+                gate::waited(stream, event);
+            }
+            result
+        }
+    )* };
+}
+
+asks! {
+    cuStreamQuery(stream: CUstream) => (Some(stream as u64), None);
+    cuStreamQuery_ptsz(stream: CUstream) => (Some(stream as u64), None);
+    cuEventQuery(event: CUevent) => (None, Some(event as u64));
+}
 
 fn waited(kind: SyncKind, object: u64, stream: CUstream) -> Note {
     sample::harvest();

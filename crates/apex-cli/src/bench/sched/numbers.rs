@@ -17,6 +17,23 @@ pub(super) struct Estimate {
     pub(super) high: f64,
 }
 
+impl Estimate {
+    /// Of nothing.
+    pub(super) const NONE: Estimate = Estimate { value: f64::NAN, low: f64::NAN, high: f64::NAN };
+
+    /// The sum of two; its interval is as wide as both.
+    pub(super) fn plus(self, other: Estimate) -> Estimate {
+        let sum = |of: fn(&Estimate) -> f64| of(&self) + of(&other);
+        Estimate { value: sum(|it| it.value), low: sum(|it| it.low), high: sum(|it| it.high) }
+    }
+
+    /// A part of it.
+    pub(super) fn over(self, count: f64) -> Estimate {
+        let Estimate { value, low, high } = self;
+        Estimate { value: value / count, low: low / count, high: high / count }
+    }
+}
+
 /// The quantile of times in milliseconds; NaN of none.
 pub(super) fn quantile(times: &mut [f64], part: f64) -> f64 {
     times.sort_unstable_by(f64::total_cmp);

@@ -100,6 +100,33 @@ pub(super) fn plane(title: &str, points: &[Point]) -> String {
     picture + "</svg>\n"
 }
 
+const COLUMNS: usize = 66;
+const LINES: usize = 14;
+
+/// The same plane in letters: a letter for each point, named below.
+pub(super) fn letters(points: &[Point]) -> String {
+    let points: Vec<&Point> = points
+        .iter()
+        .filter(|it| it.p95.is_finite() && it.p95 > 0.0 && it.training.is_finite())
+        .collect();
+    let most = points.iter().map(|it| it.p95).fold(2.0, f64::max);
+    let mut lines = vec![vec![' '; COLUMNS + 1]; LINES + 1];
+    let mut names = String::new();
+    for (nth, point) in points.iter().enumerate() {
+        let letter = char::from(b'a' + (nth % 26) as u8);
+        let across = point.training.clamp(0.0, 1.1) / 1.1 * COLUMNS as f64;
+        let up = ((point.p95 / 0.9).ln() / (most / 0.9).ln()).clamp(0.0, 1.0) * LINES as f64;
+        lines[LINES - up as usize][across as usize] = letter;
+        let _ = writeln!(names, "  {letter} {} {}", point.pair, point.system);
+    }
+    let mut text = format!("P95 / alone, 0.9 to {most:.1} upwards (logarithmic)\n");
+    for line in lines {
+        let _ = writeln!(text, "|{}", line.into_iter().collect::<String>().trim_end());
+    }
+    let _ = writeln!(text, "+{}\n training / alone, 0 to 1.1", "-".repeat(COLUMNS));
+    text + &names
+}
+
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -119,6 +146,8 @@ mod tests {
         let picture =
             plane("t", &[point("x", 0.5, 1.2), point("y", 0.9, 170.0), point("z", 0.1, f64::NAN)]);
         assert_eq!(picture.matches("<circle").count(), 2);
+        let text = letters(&[point("x", 0.5, 1.2), point("z", 0.1, f64::NAN)]);
+        assert!(text.contains("a a & b x") && !text.contains(" z\n"));
         assert!(picture.contains("a &amp; b") && picture.ends_with("</svg>\n"));
     }
 }

@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A way of sharing.
@@ -19,6 +20,8 @@ pub(super) enum System {
     MpsThreads(u8),
     /// One process with two streams of different priority.
     Streams,
+    /// One process with two green contexts, each with half of the multiprocessors.
+    Green,
     /// Apex without knowing how long launches take.
     ApexBlind,
     /// Apex.
@@ -27,7 +30,7 @@ pub(super) enum System {
 
 impl System {
     /// Every system, the most telling first: a run that is cut short has those.
-    pub(super) const ALL: [System; 9] = [
+    pub(super) const ALL: [System; 10] = [
         System::TimeSlicing,
         System::Apex,
         System::MpsPriority,
@@ -37,6 +40,7 @@ impl System {
         System::Streams,
         System::MpsThreads(25),
         System::MpsThreads(75),
+        System::Green,
     ];
 
     /// Its name.
@@ -49,6 +53,7 @@ impl System {
             System::MpsThreads(75) => "mps-75",
             System::MpsThreads(_) => "mps-50",
             System::Streams => "streams",
+            System::Green => "green",
             System::ApexBlind => "apex-blind",
             System::Apex => "apex",
         }
@@ -71,6 +76,11 @@ impl System {
 
     pub(super) fn is_mps(self) -> bool {
         matches!(self, System::Mps | System::MpsPriority | System::MpsThreads(_))
+    }
+
+    /// Both sides are in one process.
+    pub(super) fn is_one_process(self) -> bool {
+        matches!(self, System::Streams | System::Green)
     }
 
     /// Measured with each side alone as well: what it costs a program that has the GPU to itself.
@@ -129,7 +139,16 @@ pub(super) enum Side {
 }
 
 impl Side {
-    fn class(self) -> &'static str {
+    /// What tells a worker.
+    pub(super) fn option(self) -> &'static str {
+        match self {
+            Side::Latency => "--latency",
+            Side::Train => "--train",
+        }
+    }
+
+    /// What apex is told.
+    pub(super) fn class(self) -> &'static str {
         match self {
             Side::Latency => "latency",
             Side::Train => "batch",
@@ -137,10 +156,23 @@ impl Side {
     }
 }
 
-/// A control daemon of MPS in a folder of its own, stopped when dropped.
+/// A control daemon of MPS in a folder of its own.
+///
+/// Beside it waits a shell that does nothing until its input ends, because this was dropped or this program was
+/// killed, and then stops the daemon. It is in a group of its own: what ends the group of this program leaves it.
 pub(super) struct Mps {
-    folder: PathBuf,
+    guard: Child,
 }
+
+const CONTROL: &str = "nvidia-cuda-mps-control";
+/// Asks the daemon to end; one that waits for a client that never ends is told by a signal.
+const GUARD: &str = r#"
+trap '' HUP INT TERM
+read -r line
+echo quit | timeout 15 nvidia-cuda-mps-control >/dev/null 2>&1
+pid=$(cat "$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid" 2>/dev/null)
+if [ -n "$pid" ] && grep -q nvidia-cuda-mps "/proc/$pid/comm" 2>/dev/null; then kill "$pid"; fi
+"#;
 
 impl Mps {
     /// Starts it.
@@ -148,15 +180,26 @@ impl Mps {
         for name in ["pipe", "log"] {
             std::fs::create_dir_all(folder.join(name)).context("no folder for MPS")?;
         }
-        let status = Command::new(CONTROL)
-            .arg("-d")
+        let guard = Command::new("sh")
+            .args(["-c", GUARD])
+            .envs(Mps::environment(folder))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .context("there is no shell to watch over MPS")?;
+        // From here on it is stopped whatever happens.
+        let mps = Mps { guard };
+        let status = Command::new("timeout")
+            .args(["20", CONTROL, "-d"])
             .envs(Mps::environment(folder))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
         match status {
-            Ok(status) if status.success() => Ok(Mps { folder: folder.into() }),
+            Ok(status) if status.success() => Ok(mps),
             Ok(status) => bail!("{CONTROL} ends with {status}"),
             Err(error) => bail!("{CONTROL} does not start: {error}"),
         }
@@ -170,24 +213,11 @@ impl Mps {
     }
 }
 
-const CONTROL: &str = "nvidia-cuda-mps-control";
-
 impl Drop for Mps {
     fn drop(&mut self) {
-        let child = Command::new(CONTROL)
-            .envs(Mps::environment(&self.folder))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        if let Ok(mut child) = child {
-            if let Some(mut orders) = child.stdin.take() {
-                use std::io::Write;
-                let _ = orders.write_all(b"quit\n");
-            }
-            let _ = child.wait();
-            // The next daemon must not find this one's server.
-            std::thread::sleep(Duration::from_millis(500));
-        }
+        drop(self.guard.stdin.take());
+        let _ = self.guard.wait();
+        // The next daemon must not find this one's server.
+        std::thread::sleep(Duration::from_millis(500));
     }
 }

@@ -1,14 +1,16 @@
 //! The programs of a pair: started, told by lines what to do, and stopped.
 
 use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Making and warming up a model takes this long at most.
 const START: Duration = Duration::from_secs(240);
@@ -56,11 +58,13 @@ impl Turn {
 
 /// A running program.
 pub(super) struct Worker {
-    name: &'static str,
+    name: String,
     child: Child,
-    orders: ChildStdin,
+    /// None once it was told to end.
+    orders: Option<ChildStdin>,
     answers: Receiver<String>,
     log: PathBuf,
+    deadline: Option<Instant>,
     pub(super) device: String,
 }
 
@@ -86,7 +90,12 @@ impl Computed {
 impl Worker {
     /// Starts it. What it says beside its answers goes into a file of `folder`, the end of which explains a
     /// failure.
-    pub(super) fn start(mut command: Command, name: &'static str, folder: &Path) -> Result<Worker> {
+    pub(super) fn start(
+        mut command: Command,
+        name: String,
+        folder: &Path,
+        deadline: Option<Instant>,
+    ) -> Result<Worker> {
         let log = folder.join(format!("{name}.log"));
         let errors = File::create(&log).context("the worker's log cannot be written")?;
         let mut child = command
@@ -107,7 +116,8 @@ impl Worker {
                 }
             }
         });
-        Ok(Worker { name, child, orders, answers, log, device: String::new() })
+        let orders = Some(orders);
+        Ok(Worker { name, child, orders, answers, log, deadline, device: String::new() })
     }
 
     /// Waits until it is ready.
@@ -130,29 +140,51 @@ impl Worker {
 
     /// Tells it to run a turn.
     pub(super) fn order(&mut self, order: &Value) -> Result<()> {
-        writeln!(self.orders, "{order}").with_context(|| self.ended())
+        let told = self.orders.as_mut().map(|orders| writeln!(orders, "{order}"));
+        told.is_some_and(|told| told.is_ok()).then_some(()).with_context(|| self.ended())
     }
 
     /// What the turn gave.
     pub(super) fn turn(&mut self, seconds: f64) -> Result<Turn> {
-        let answer = self.answer(Duration::from_secs_f64(seconds + 90.0))?;
+        let answer = self.answer(Duration::from_secs_f64(seconds + 45.0))?;
         serde_json::from_value(answer).with_context(|| format!("{} answers wrongly", self.name))
     }
 
-    /// Ends it; what it computed.
-    pub(super) fn quit(mut self) -> Result<Computed> {
+    /// Ends it; what it computed, and what apex said of it.
+    pub(super) fn quit(mut self) -> Result<(Computed, Option<String>)> {
         self.order(&json!({"quit": 1}))?;
         let answer = self.answer(Duration::from_secs(60))?;
-        let status = self.child.wait().context("a worker cannot be waited for")?;
-        if !status.success() {
+        let Some(true) = self.wait(Duration::from_secs(30)).map(|status| status.success()) else {
             bail!("{}", self.ended());
-        }
-        serde_json::from_value(answer).with_context(|| format!("{} answers wrongly", self.name))
+        };
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let said = log.lines().find(|line| line.contains("shared the GPU as")).map(str::to_owned);
+        let computed = serde_json::from_value(answer)
+            .with_context(|| format!("{} answers wrongly", self.name))?;
+        Ok((computed, said))
     }
 
     fn answer(&mut self, within: Duration) -> Result<Value> {
+        let left = self.deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        let within = left.map_or(within, |left| within.min(left));
         let line = self.answers.recv_timeout(within).ok().with_context(|| self.ended())?;
         serde_json::from_str(&line).with_context(|| format!("{} answers `{line}`", self.name))
+    }
+
+    /// How it ended, if it did in that time.
+    fn wait(&mut self, within: Duration) -> Option<ExitStatus> {
+        // The end of its orders is an order to end.
+        self.orders = None;
+        let since = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if since.elapsed() < within => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                _ => return None,
+            }
+        }
     }
 
     /// Why it no longer answers.
@@ -166,7 +198,15 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // Killed at once it could stop nothing that it has started itself, such as MPS.
+        if self.wait(Duration::from_secs(5)).is_some() {
+            return;
+        }
+        let pid = i32::try_from(self.child.id()).map(Pid::from_raw);
+        let _ = pid.map(|pid| kill(pid, Signal::SIGTERM));
+        if self.wait(Duration::from_secs(10)).is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
     }
 }

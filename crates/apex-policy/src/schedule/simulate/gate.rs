@@ -3,7 +3,8 @@
 use super::{Gate, Kernel, Machine, Mode, Program};
 use crate::schedule::rhythm::Rhythm;
 use crate::schedule::{
-    Admission, Backlog, Bottleneck, Burst, Class, Device, Kind, Limits, Observed, View, Work, admit,
+    Admission, Backlog, Bottleneck, Burst, Class, Device, Kind, Limits, Observed, View, Work,
+    admit, harm_kept_ns,
 };
 use std::collections::VecDeque;
 
@@ -18,6 +19,7 @@ struct Slot {
     last_end_ns: Option<u64>,
     launches: u32,
     ahead_ns: u64,
+    harm_before_ns: u64,
     bursts: Vec<Burst>,
     rhythm: Rhythm,
     burst_bottleneck: Bottleneck,
@@ -67,8 +69,15 @@ impl Page {
             .filter(|&other| self.classes[other] < self.classes[program])
             .map(|other| self.slots[other].backlog.left_ns())
             .sum();
-        self.harm_ns = 0;
+        let others =
+            self.slots.iter().zip(&self.classes).any(|(slot, class)| {
+                slot.open_since_ns.is_some() && *class >= self.classes[program]
+            });
+        let ended_ns = self.slots[program].last_end_ns;
+        self.harm_ns = harm_kept_ns(self.harm_ns, others, ended_ns, now_ns);
+        let harm_before_ns = self.harm_ns;
         let slot = &mut self.slots[program];
+        slot.harm_before_ns = harm_before_ns;
         slot.open_since_ns = Some(now_ns);
         slot.ahead_ns = ahead_ns;
         slot.launches = 0;
@@ -85,7 +94,7 @@ impl Page {
             end_ns: now_ns,
             launches: slot.launches,
             ahead_ns: slot.ahead_ns,
-            harm_ns,
+            harm_ns: harm_ns.saturating_sub(slot.harm_before_ns),
         };
         slot.last_end_ns = Some(now_ns);
         slot.rhythm.observe(&burst);

@@ -1,0 +1,107 @@
+//! Which programs are put together.
+
+use crate::arguments::BenchSched;
+use anyhow::{Result, bail};
+
+/// Programs that share a GPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    /// Models that answer requests; the load is divided among them.
+    pub(super) latency: &'static [&'static str],
+    /// Models that are trained.
+    pub(super) train: &'static [&'static str],
+    /// Whether it counts for the means.
+    pub(super) core: bool,
+    /// Coefficient of variation of the pauses between requests: at 1 they come by chance, above it in clusters.
+    pub(super) cv: f64,
+}
+
+/// Every case, the most telling first.
+const CASES: [Case; 11] = [
+    core("gpu-bound", &["bert-base-graph"], &["gpt2-medium"]),
+    core("resnet-resnet", &["resnet50"], &["resnet50"]),
+    core("bert-gpt2", &["bert-large"], &["gpt2-large"]),
+    core("decode-bert", &["llama-decode"], &["bert-large"]),
+    core("prefill-resnet", &["llama-prefill"], &["resnet50"]),
+    Case { cv: 4.0, ..other("gpu-bound-bursty", &["bert-base-graph"], &["gpt2-medium"]) },
+    other("two-training", &["bert-base-graph"], &["gpt2-medium", "resnet50"]),
+    other("two-serving", &["bert-base-graph", "resnet50"], &["gpt2-medium"]),
+    other("cpu-bound", &["bert-base-small"], &["gpt2-medium"]),
+    other("bert-gemm", &["bert-large"], &["gemm16k"]),
+    other("decode-stream", &["llama-decode"], &["stream"]),
+];
+
+type Models = &'static [&'static str];
+
+const fn core(name: &'static str, latency: Models, train: Models) -> Case {
+    Case { name, latency, train, core: true, cv: 1.0 }
+}
+
+const fn other(name: &'static str, latency: Models, train: Models) -> Case {
+    Case { name, latency, train, core: false, cv: 1.0 }
+}
+
+impl Case {
+    /// Whether both sides can be two streams of one process.
+    pub(super) fn is_pair(&self) -> bool {
+        self.latency.len() == 1 && self.train.len() == 1
+    }
+
+    /// The turns: which programs run in each, those that answer requests first. Each program runs alone, then all
+    /// together, forth and back, so that a drift of the clocks falls on all alike.
+    pub(super) fn turns(&self, alone_too: bool) -> Vec<Vec<bool>> {
+        let count = self.latency.len() + self.train.len();
+        let all = vec![true; count];
+        let only = |nth: usize| (0..count).map(|other| other == nth).collect::<Vec<bool>>();
+        let mut forth = Vec::new();
+        if alone_too {
+            forth.extend((0..self.latency.len()).map(only));
+        }
+        forth.push(all);
+        if alone_too {
+            forth.extend((self.latency.len()..count).map(only));
+        }
+        let back: Vec<Vec<bool>> = forth.iter().rev().cloned().collect();
+        [forth, back].concat()
+    }
+}
+
+/// The cases that were asked for.
+pub(super) fn chosen(arguments: &BenchSched) -> Result<Vec<Case>> {
+    if arguments.only.is_empty() {
+        return Ok(match (arguments.synthetic, arguments.quick) {
+            (true, _) => vec![other("stand-in", &[""], &[""])],
+            (_, true) => CASES[..1].to_vec(),
+            _ => CASES.to_vec(),
+        });
+    }
+    let find = |name: &String| match CASES.iter().find(|case| case.name == name) {
+        Some(case) => Ok(*case),
+        None => {
+            let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+            bail!("no case is called {name}; there are {}", names.join(", "))
+        }
+    };
+    arguments.only.iter().map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_go_forth_and_back() {
+        let words = |case: &str, alone| -> String {
+            let case = CASES.iter().find(|it| it.name == case).unwrap();
+            let word = |turn: Vec<bool>| {
+                turn.into_iter().map(|runs| if runs { '1' } else { '0' }).collect::<String>()
+            };
+            case.turns(alone).into_iter().map(word).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(words("gpu-bound", false), "11 11");
+        assert_eq!(words("gpu-bound", true), "10 11 01 01 11 10");
+        assert_eq!(words("two-training", true), "100 111 010 001 001 010 111 100");
+        assert_eq!(words("two-serving", true), "100 010 111 001 001 111 010 100");
+    }
+}
