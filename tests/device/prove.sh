@@ -38,7 +38,7 @@ rows() {
 }
 
 sharing() {
-    timeout 540 "$apex" bench sched --quick --json --picture plane.svg >bench-sched.json
+    timeout 540 "$apex" bench sched --quick --output bench-sched.json --picture plane.svg
 }
 
 advice() {
