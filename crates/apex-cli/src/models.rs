@@ -6,11 +6,10 @@
 use crate::say;
 use apex_core::knobs::Knobs;
 use apex_daemon::learn::AtHand;
-use apex_policy::predict::dense::DenseNetwork;
 use apex_policy::predict::network::SmallNetwork;
 use apex_policy::predict::question::Device;
 use apex_policy::predict::trees::Trees;
-use apex_train::models::{self, LARGE_BYTES_FILE, MANIFEST_FILE, SMALL_FILE, TREES_FILE};
+use apex_train::models::{self, MANIFEST_FILE, SMALL_FILE, TREES_FILE};
 use apex_train::reload::{Looked, Watched};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +33,6 @@ pub(crate) struct Watching {
     folder: Option<PathBuf>,
     small: Option<Watched<SmallNetwork>>,
     trees: Option<Watched<Trees>>,
-    large: Option<Watched<DenseNetwork>>,
     devices: BTreeMap<String, Device>,
     looked: Instant,
 }
@@ -46,7 +44,6 @@ impl Watching {
             folder: None,
             small: None,
             trees: None,
-            large: None,
             devices: BTreeMap::new(),
             looked: Instant::now(),
         };
@@ -60,9 +57,7 @@ impl Watching {
     fn read(&mut self, folder: &Path) -> Result<(), apex_train::Error> {
         let models::Loaded { manifest, check, .. } = models::load(folder)?;
         let small = Watched::open(&folder.join(SMALL_FILE), check.clone())?;
-        let trees = Watched::open(&folder.join(TREES_FILE), check.clone())?;
-        let large = folder.join(LARGE_BYTES_FILE);
-        self.large = large.exists().then(|| Watched::open(&large, check)).transpose()?;
+        let trees = Watched::open(&folder.join(TREES_FILE), check)?;
         let known =
             |(name, peaks): (String, apex_train::peaks::Peaks)| Some((name, peaks.device()?));
         self.devices = manifest.devices.into_iter().filter_map(known).collect();
@@ -81,7 +76,6 @@ impl Watching {
         AtHand {
             small: self.small.as_ref().map(Watched::reader),
             trees: self.trees.as_ref().map(Watched::reader),
-            large: self.large.as_ref().map(Watched::reader),
             devices: self.devices.clone(),
         }
     }
@@ -94,8 +88,7 @@ impl Watching {
         self.looked = Instant::now();
         let small = self.small.as_mut().map(|small| (SMALL_FILE, small.look()));
         let trees = self.trees.as_mut().map(|trees| (TREES_FILE, trees.look()));
-        let large = self.large.as_mut().map(|large| (LARGE_BYTES_FILE, large.look()));
-        [small, trees, large].into_iter().flatten().filter_map(told).collect()
+        [small, trees].into_iter().flatten().filter_map(told).collect()
     }
 }
 

@@ -132,7 +132,6 @@ fn of_session(arguments: &Predict, session: &str) -> Result<Vec<Answered>> {
             AtHand {
                 small: Some(Arc::new(Shared::new(loaded.small)).reader()),
                 trees: Some(Arc::new(Shared::new(loaded.trees)).reader()),
-                large: loaded.large.map(|large| Arc::new(Shared::new(large)).reader()),
                 devices: loaded.manifest.devices.into_iter().filter_map(device).collect(),
             }
         }

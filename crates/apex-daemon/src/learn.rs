@@ -7,9 +7,9 @@
 //! their own kind, or one would spoil the other.
 //!
 //! A program that wants predictions has small models only. So every configuration that it launches is answered here
-//! once, by the trees and the large network together, and the answer goes to the page that the program reads
-//! ([`apex_core::answer_page`]). Where both models speak, the answer lies halfway between them and its interval
-//! covers both: neither is nearer in all cases.
+//! once by the trees, and the answer goes to the page that the program reads ([`apex_core::answer_page`]). The large
+//! network is not asked: on launches that neither has seen, it is farther off than the trees, and so is the middle
+//! of both (`apex bench predict --truth`).
 
 use crate::known::Known;
 use crate::row::Row;
@@ -19,13 +19,12 @@ use apex_core::answer_page::{DeviceKey, Writer, kernel_key, launch_key};
 use apex_core::event::{KernelId, LaunchShape, TimeBasis, What};
 use apex_core::facts;
 use apex_policy::Carveout;
-use apex_policy::predict::answer::{Knowledge, Models, Prediction, Source, Time};
-use apex_policy::predict::dense::{DenseNetwork, Space};
-use apex_policy::predict::features::{FNV_START, features, fnv};
+use apex_policy::predict::answer::{Knowledge, Models, Prediction};
+use apex_policy::predict::features::{FNV_START, fnv};
 use apex_policy::predict::network::SmallNetwork;
 use apex_policy::predict::question::{Arguments, Device, Kernel, Question, Work};
 use apex_policy::predict::swap::Reader;
-use apex_policy::predict::trees::{Acquaintance, Trees};
+use apex_policy::predict::trees::Trees;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::Path;
@@ -50,8 +49,6 @@ pub struct AtHand {
     pub small: Option<Reader<SmallNetwork>>,
     /// For all kernels.
     pub trees: Option<Reader<Trees>>,
-    /// A second opinion beside the trees.
-    pub large: Option<Reader<DenseNetwork>>,
     /// The bound of each device that the models know, by its name.
     pub devices: BTreeMap<String, Device>,
 }
@@ -82,7 +79,6 @@ pub struct Learner {
     timed: u64,
     inside: u64,
     errors: BTreeMap<&'static str, Vec<f32>>,
-    space: Space,
     answers: Option<Writer>,
     answered: HashSet<u64>,
 }
@@ -104,7 +100,6 @@ impl Learner {
             timed: 0,
             inside: 0,
             errors: BTreeMap::new(),
-            space: Space::default(),
             answers: None,
             answered: HashSet::new(),
         }
@@ -183,24 +178,12 @@ impl Learner {
     }
 
     fn foretell(&mut self, question: &Question<'_>) -> Prediction {
-        let AtHand { small, trees, large, .. } = &mut self.models;
+        let AtHand { small, trees, .. } = &mut self.models;
         let models = Models {
             small: small.as_mut().map(|reader| reader.get()),
             trees: trees.as_mut().map(|reader| reader.get()),
         };
-        let mut prediction = self.knowledge.predict(question, models);
-        if let (Source::Trees, Some(trees), Some(large)) =
-            (prediction.time.source, models.trees, large)
-        {
-            let bound = &prediction.bound;
-            let history = self.knowledge.history(question, bound, &trees.likeness);
-            let acquaintance = Acquaintance::of(history.count);
-            let seen = features(question, &history);
-            let second = large.get().answer(&seen, acquaintance, &mut self.space);
-            let nanos = bound.expected() * second.over_expected.exp2();
-            prediction.time = between(&prediction.time, nanos, second.half_width.exp2());
-        }
-        prediction
+        self.knowledge.predict(question, models)
     }
 
     fn judge(&mut self, prediction: &Prediction, measured: f32) {
@@ -238,17 +221,6 @@ impl Learner {
             written_back,
             taken: 0,
         })
-    }
-}
-
-/// Halfway between what the trees say and another time, with an interval that covers both.
-fn between(trees: &Time, nanos: f32, factor: f32) -> Time {
-    Time {
-        nanos: (trees.nanos * nanos).sqrt(),
-        low: trees.low.min(nanos / factor),
-        high: trees.high.max(nanos * factor),
-        basis: trees.basis,
-        source: Source::TreesAndNetwork,
     }
 }
 
@@ -370,20 +342,6 @@ mod tests {
         }
         let said = learner.take(&known, &row(16_000, 50_000, TimeBasis::Cupti)).unwrap();
         assert!((said.prediction.time.nanos / 50_000.0 - 1.0).abs() < 0.15, "{said:?}");
-    }
-
-    #[test]
-    fn between_two_models_the_interval_covers_both() {
-        let trees = Time {
-            nanos: 4_000.0,
-            low: 3_000.0,
-            high: 5_000.0,
-            basis: apex_policy::predict::answer::Basis::Model,
-            source: Source::Trees,
-        };
-        let both = between(&trees, 16_000.0, 2.0);
-        assert_eq!((both.nanos, both.low, both.high), (8_000.0, 3_000.0, 32_000.0));
-        assert_eq!(both.source.word(), "trees+large-network");
     }
 
     #[test]

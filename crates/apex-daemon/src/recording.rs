@@ -130,7 +130,7 @@ impl Recording {
     pub fn predict_with(&mut self, models: AtHand) {
         self.learner = Learner::new(models);
         if let Err(error) = self.learner.answer_in(&self.rings) {
-            self.notes.push(format!("programs predict without the large models: {error}"));
+            self.notes.push(format!("programs predict without the trees: {error}"));
         }
     }
 
@@ -329,7 +329,7 @@ impl Recording {
         if answered > 0 {
             let written = self.learner.summary().map_or(0, |predicted| predicted.written_back);
             self.notes.push(format!(
-                "the large models answered {written} configurations, of which the program had guessed {answered}"
+                "the trees answered {written} configurations, of which the program had guessed {answered}"
             ));
         }
     }

@@ -181,7 +181,7 @@ pub struct PredictionSummary {
 /// Predictions of one part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PredictedBy {
-    /// `repeat`, `line`, `trees`, `trees+large-network`, `small-network` or `bound`.
+    /// `repeat`, `line`, `trees`, `small-network` or `bound`.
     pub source: String,
     /// Launches.
     pub timed: u64,

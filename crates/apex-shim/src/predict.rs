@@ -4,7 +4,7 @@
 //! the time, so a reader sees both or neither. What is not in it is worked out once, from times measured in this
 //! process, the kernel's own line, or the small network where its file is at hand, and every measured time puts a
 //! better number in. A number from the small network, or from none at all, is a guess and marked as one: as long
-//! as it stands, whoever asks for it looks whether the collector's larger models have answered meanwhile (one load
+//! as it stands, whoever asks for it looks whether the collector's trees have answered meanwhile (one load
 //! of a word that seldom changes), and takes their number. Only for programs that are scheduled, or where
 //! `APEX_PREDICT` says so: else nothing here is touched by a launch.
 

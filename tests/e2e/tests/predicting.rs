@@ -99,7 +99,7 @@ fn a_model_is_replaced_while_a_program_runs_and_a_broken_one_refused() {
 }
 
 #[test]
-fn guesses_inside_a_program_give_way_to_answers_of_the_large_models() {
+fn guesses_inside_a_program_give_way_to_answers_of_the_trees() {
     // Without times nothing is measured: what the program knows are its guesses and what it is answered.
     let place = place().with("APEX_TIMING", "off").with("APEX_MODELS", shipped());
     let watched = place.watch_with(&["--class", "normal"], &linked("steady"), &["3000"]);
@@ -109,9 +109,7 @@ fn guesses_inside_a_program_give_way_to_answers_of_the_large_models() {
     assert!(predicted.with_models);
     let said = &watched.ended.stderr;
     assert!(
-        said.contains(
-            "the large models answered 1 configurations, of which the program had guessed 1"
-        ),
+        said.contains("the trees answered 1 configurations, of which the program had guessed 1"),
         "{said}"
     );
 
@@ -126,18 +124,4 @@ fn guesses_inside_a_program_give_way_to_answers_of_the_large_models() {
     let watched = place.watch_with(&["--class", "normal"], &linked("steady"), &["100"]);
     watched.ended.check_success();
     assert!(watched.summary().predicted.is_none());
-}
-
-#[test]
-fn predictions_of_new_configurations_come_from_both_large_models() {
-    let place = place().with("APEX_MODELS", shipped());
-    let watched = place.watch(&linked("odd_blocks"), &[]);
-    watched.ended.check_success();
-    let predicted = watched.summary().predicted.expect("launches were timed");
-    let by: Vec<&str> = predicted.by.iter().map(|by| by.source.as_str()).collect();
-    assert!(by.contains(&"trees+large-network"), "{by:?}");
-    let session = watched.session.to_string_lossy().into_owned();
-    let ended = place.apex(&["predict", "--session", &session, "--csv"]);
-    ended.check_success();
-    assert!(ended.stdout.contains(",model,trees+large-network,"), "{}", ended.stdout);
 }

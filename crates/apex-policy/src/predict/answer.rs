@@ -49,8 +49,6 @@ pub enum Source {
     Line,
     /// The boosted trees.
     Trees,
-    /// The boosted trees and the large network, halfway between them.
-    TreesAndNetwork,
     /// The small network.
     SmallNetwork,
     /// What its parts cost on the device, or the device's bound.
@@ -65,7 +63,6 @@ impl Source {
             Source::Repeat => "repeat",
             Source::Line => "line",
             Source::Trees => "trees",
-            Source::TreesAndNetwork => "trees+large-network",
             Source::SmallNetwork => "small-network",
             Source::Bound => "bound",
         }
