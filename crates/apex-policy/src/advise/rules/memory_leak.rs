@@ -1,7 +1,9 @@
 //! Device memory grows steadily: when will it run out?
 //!
-//! A straight line is fitted to the memory held over the steady phase. Only growth that the line explains nearly
-//! whole, and that goes on in each quarter of the launches, is called so: a cache that fills up bends.
+//! A straight line is fitted to the memory held over the launches of the steady phase: a round that leaks does so
+//! however long it takes, and pauses bend nothing. Only growth that the line explains nearly whole, and that goes on
+//! in each quarter of the launches, is called so: a cache that fills up bends. When memory is full is told by the
+//! time that the growth took.
 
 use super::Rule;
 use crate::advise::{Basis, Evidence, Finding, Gain, Severity};
@@ -26,13 +28,14 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
     if points.len() < POINTS || last - first < LEAST_BYTES || end <= begin {
         return vec![];
     }
-    let Some((slope, explained)) = line(points) else { return vec![] };
+    let explained = explained(points);
     // Each quarter has its part: a single step, or a cache that fills up, is no leak.
     let quarter = |nth: usize| points[(points.len() - 1) * nth / 4].1;
     let steady = (0..4).all(|nth| quarter(nth + 1) - quarter(nth) > 0.1 * (last - first));
-    if slope <= 0.0 || explained < EXPLAINED || !steady {
+    if explained < EXPLAINED || !steady {
         return vec![];
     }
+    let slope = (last - first) / (end - begin);
     let left = (evidence.growth.memory_bytes as f64 - last).max(0.0);
     let full_ns = left / slope;
     let finding = Finding::of(RULE.name, 0.0, Gain { basis: Basis::Measured, ..Gain::NONE }).saying(
@@ -50,18 +53,19 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
     vec![Finding { severity: Severity::Warning, ..finding }]
 }
 
-/// Slope in bytes a nanosecond, and the share of the points' variance that the line explains.
-fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+/// The share of the variance of the bytes held that a line over the launches explains.
+fn explained(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
-    let (mean_x, mean_y) = points.iter().fold((0.0, 0.0), |(x, y), p| (x + p.0, y + p.1));
-    let (mean_x, mean_y) = (mean_x / count, mean_y / count);
+    let mean_launch = (count - 1.0) / 2.0;
+    let mean_bytes = points.iter().map(|point| point.1).sum::<f64>() / count;
     let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
-    for &(x, y) in points {
-        xx += (x - mean_x) * (x - mean_x);
-        xy += (x - mean_x) * (y - mean_y);
-        yy += (y - mean_y) * (y - mean_y);
+    for (launch, (_, bytes)) in points.iter().enumerate() {
+        let (x, y) = (launch as f64 - mean_launch, bytes - mean_bytes);
+        xx += x * x;
+        xy += x * y;
+        yy += y * y;
     }
-    (xx > 0.0 && yy > 0.0).then(|| (xy / xx, xy * xy / (xx * yy)))
+    if xx > 0.0 && yy > 0.0 { xy * xy / (xx * yy) } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -70,7 +74,11 @@ mod tests {
     use crate::advise::Growth;
 
     fn with(held: impl Fn(f64) -> f64) -> Vec<Finding> {
-        let points = (0..64).map(|nth| (f64::from(nth) * 1e6, held(f64::from(nth)))).collect();
+        at(|nth| nth * 1e6, held)
+    }
+
+    fn at(time: impl Fn(f64) -> f64, held: impl Fn(f64) -> f64) -> Vec<Finding> {
+        let points = (0..64).map(f64::from).map(|nth| (time(nth), held(nth))).collect();
         let growth = Growth { points, memory_bytes: 1 << 30 };
         find(&Evidence { program_ns: 1e6, growth, ..Evidence::default() })
     }
@@ -79,6 +87,9 @@ mod tests {
     fn a_straight_rise_is_a_leak_and_a_cache_is_not() {
         let found = with(|nth| nth * 65_536.0);
         assert!(found[0].why.contains("full in"), "{found:?}");
+        // A pause of the machine in the middle is no bend.
+        let paused = at(|nth| if nth < 30.0 { nth * 1e6 } else { nth * 1e6 + 1e9 }, |nth| nth * 65_536.0);
+        assert_eq!(paused.len(), 1);
         assert!(with(|_| 1e9).is_empty());
         assert!(with(|nth| nth.min(20.0) * 65_536.0).is_empty());
         assert!(with(|nth| (nth % 8.0) * 65_536.0).is_empty());
