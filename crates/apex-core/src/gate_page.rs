@@ -8,8 +8,9 @@
 //! 1. Every word is written alone and means something alone; a program that is killed between two words
 //!    leaves both right. There is no lock in either file.
 //! 2. A slot belongs to a process by its number *and* its start time, so a number that comes back is seen.
-//! 3. Whatever says "wait" is believed only while it is fresh ([`STALE_NS`]): the controller's heartbeat, and
-//!    the controller's word that a latency program still lives. Whoever finds it stale goes on.
+//! 3. Whatever says "wait" is believed only while it is fresh (`apex_policy::schedule::STALE_NS`): the
+//!    controller's heartbeat, and the controller's word that a latency program still lives. Whoever finds it
+//!    stale goes on.
 //! 4. What a program writes about itself is a wish. Class, share and budget are what the settings say, which
 //!    programs cannot write where a daemon of another user owns them.
 //!
@@ -31,8 +32,6 @@ pub const SLOTS: usize = 64;
 pub const HEAD_WORDS: usize = 64;
 /// Words of a slot, in either file.
 pub const SLOT_WORDS: usize = 128;
-/// A word that says "wait" and is older than this is not believed.
-pub const STALE_NS: u64 = 20_000_000;
 /// Bursts whose lengths a program keeps for the controller.
 pub const BURSTS_KEPT: usize = 12;
 /// Words of one of them.

@@ -22,7 +22,7 @@ use apex_policy::Carveout;
 use apex_policy::predict::answer::{Knowledge, Models, Prediction};
 use apex_policy::predict::features::{FNV_START, fnv};
 use apex_policy::predict::network::SmallNetwork;
-use apex_policy::predict::question::{Arguments, Device, Kernel, Question, Work};
+use apex_policy::predict::question::{Device, Kernel, Question};
 use apex_policy::predict::swap::Reader;
 use apex_policy::predict::trees::Trees;
 use std::collections::{BTreeMap, HashSet};
@@ -36,9 +36,6 @@ const KERNELS: usize = 1 << 10;
 const MOST_ANSWERS: usize = 1 << 14;
 /// Errors that are kept for the medians; later ones replace none.
 const MOST_ERRORS: usize = 1 << 16;
-/// Bytes that a thread of a kernel whose code was not read is taken to move: what counts is that twice the threads
-/// are twice the work.
-const BYTES_PER_THREAD: f64 = 12.0;
 /// What memory gives where the driver does not say.
 const BYTES_PER_SECOND: f32 = 1e12;
 
@@ -131,12 +128,10 @@ impl Learner {
         }
         let device = self.device(told)?;
         let kernel = asked_kernel(facts, basis);
-        let prediction = about(&device, &kernel, &shape, |question| {
-            let prediction = self.foretell(question);
-            self.knowledge.learn(question, nanos as f32);
-            self.configurations.insert(apex_policy::predict::repeats::key(question));
-            prediction
-        });
+        let question = question(&device, &kernel, &shape);
+        let prediction = self.foretell(&question);
+        self.knowledge.learn(&question, nanos as f32);
+        self.configurations.insert(apex_policy::predict::repeats::key(&question));
         self.judge(&prediction, nanos as f32);
         let (kernel, device) = (facts.name.clone(), told.name.clone());
         Some(Foreseen { kernel, device, shape, prediction, measured_ns: nanos, basis })
@@ -164,7 +159,7 @@ impl Learner {
         }
         let Some(device) = self.device(told) else { return };
         let kernel = asked_kernel(facts, TimeBasis::EventPair);
-        let nanos = about(&device, &kernel, shape, |question| self.foretell(question)).time.nanos;
+        let nanos = self.foretell(&question(&device, &kernel, shape)).time.nanos;
         // A page that cannot be written is as good as none: the programs have their guesses.
         if let Some(answers) = &mut self.answers
             && answers.write(key, nanos).is_err()
@@ -224,22 +219,9 @@ impl Learner {
     }
 }
 
-fn about<T>(
-    device: &Device,
-    kernel: &Kernel,
-    shape: &LaunchShape,
-    ask: impl FnOnce(&Question<'_>) -> T,
-) -> T {
+fn question<'a>(device: &'a Device, kernel: &'a Kernel, shape: &LaunchShape) -> Question<'a> {
     let plain = apex_policy::LaunchShape { grid: shape.grid, block: shape.block.map(u32::from) };
-    let threads = plain.blocks() as f64 * f64::from(plain.threads_per_block());
-    ask(&Question {
-        device,
-        kernel,
-        shape: plain,
-        dynamic_shared: shape.dynamic_shared,
-        arguments: &Arguments::default(),
-        work: Some(Work { bytes: threads * BYTES_PER_THREAD, ..Work::default() }),
-    })
+    Question::by_shape(device, kernel, plain, shape.dynamic_shared)
 }
 
 fn median(mut errors: Vec<f32>) -> f64 {

@@ -8,7 +8,7 @@ use crate::{Error, Executor, Grid, Kernel, Result};
 use apex_policy::predict::answer::{Basis, Knowledge, Models, Time};
 use apex_policy::predict::features::{FNV_START, fnv};
 use apex_policy::predict::network::SmallNetwork;
-use apex_policy::predict::question::{Arguments, Device, Question, Work};
+use apex_policy::predict::question::{Arguments, BYTES_PER_THREAD, Device, Question, Work};
 use apex_policy::predict::trees::Trees;
 use apex_policy::tune::{LINEAR_BLOCKS, suggest};
 use apex_policy::{Chip, LaunchShape};
@@ -53,8 +53,6 @@ pub struct Predictor {
 /// Memory speed and clock where nothing says them: those of an H200.
 const BYTES_PER_SECOND: f32 = 4e12;
 const CLOCK_KHZ: u32 = 1_980_000;
-/// Bytes that a thread is taken to move where the problem does not say.
-const BYTES_PER_THREAD: f64 = 12.0;
 
 impl Predictor {
     /// For an executor's device, with nothing learned yet.
@@ -184,7 +182,6 @@ fn question<'a>(
     problem: &Problem,
     grid: Grid,
 ) -> Question<'a> {
-    const NO_ARGUMENTS: &Arguments = &Arguments { integers: [0; 8], allocations: [0; 6], count: 0 };
     let bytes = problem.bytes.unwrap_or(problem.elements as f64 * BYTES_PER_THREAD);
     let flops = problem.flops.unwrap_or(0.0);
     Question {
@@ -192,7 +189,7 @@ fn question<'a>(
         kernel,
         shape: LaunchShape { grid: grid.blocks, block: grid.threads },
         dynamic_shared: grid.shared_bytes,
-        arguments: NO_ARGUMENTS,
+        arguments: Arguments::NONE,
         work: Some(Work { flops, bytes, ..Work::default() }),
     }
 }

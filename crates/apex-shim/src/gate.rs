@@ -27,11 +27,13 @@ use crate::thread::Thread;
 use crate::{capture, contexts, thread};
 use apex_core::KernelId;
 use apex_core::event::LaunchShape;
-use apex_core::gate_page::{self, Files, Grant, Own, Page, STALE_NS, Setting, Shared};
+use apex_core::gate_page::{self, Files, Grant, Own, Page, Setting, Shared};
 use apex_core::time::monotonic_nanos;
 use apex_cuda::types::{CUDA_SUCCESS, CUcontext, CUdevice, CUresult};
 use apex_policy::schedule::Bottleneck;
-use apex_policy::schedule::{Admission, Class, Kind, Limits, Reason, Sla, View, Work, admit};
+use apex_policy::schedule::{
+    Admission, Class, Kind, Limits, Reason, STALE_NS, Sla, View, Work, admit,
+};
 use burst::{Bursts, Lane};
 use flight::Flight;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};

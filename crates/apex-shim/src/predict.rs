@@ -17,9 +17,9 @@ use apex_core::answer_page::{DeviceKey, Page, kernel_key, launch_key};
 use apex_core::event::LaunchShape;
 use apex_core::facts::{self, Fact, Foresight};
 use apex_cuda::types::CUdevice;
-use apex_policy::predict::answer::{Knowledge, Models, Source, Time};
+use apex_policy::predict::answer::{Knowledge, Models, Source};
 use apex_policy::predict::network::SmallNetwork;
-use apex_policy::predict::question::{Arguments, Device, Kernel, Question, Work};
+use apex_policy::predict::question::{Arguments, Device, Kernel, Question};
 use apex_policy::predict::repeats::key_of;
 use apex_policy::{Carveout, Chip};
 use std::collections::HashMap;
@@ -38,8 +38,6 @@ const CONFIGURATIONS: usize = 1 << 12;
 const KERNELS: usize = 1 << 9;
 /// Guesses that wait for an answer at most; later ones stay guesses until they are measured.
 const MOST_GUESSES: usize = SLOTS;
-/// Bytes that a thread is taken to move where the code was not read: twice the threads are twice the work.
-const BYTES_PER_THREAD: f64 = 12.0;
 const SMALL_FILE: &str = "small-network.safetensors";
 
 /// What this process has learned.
@@ -141,11 +139,10 @@ pub(crate) fn measured(kernel: KernelId, shape: &LaunchShape, nanos: u64) {
     let told = with_learned(|learned| {
         let known = *learned.kernels.get(&kernel.0)?;
         let device = learned.device;
-        ask_about(&device, &known.kernel, shape, |question| {
-            learned.knowledge.learn(question, nanos as f32);
-            let models = Models { small: learned.small.as_ref(), trees: None };
-            put(key, learned.knowledge.predict(question, models).time.nanos);
-        });
+        let question = question(&device, &known.kernel, shape);
+        learned.knowledge.learn(&question, nanos as f32);
+        let models = Models { small: learned.small.as_ref(), trees: None };
+        put(key, learned.knowledge.predict(&question, models).time.nanos);
         let foresight = &mut learned.foresight;
         foresight.timed += 1;
         let near = foretold.is_some_and(|foretold| foretold.abs_diff(nanos) * 10 <= nanos);
@@ -170,11 +167,11 @@ fn work_out(kernel: KernelId, shape: &LaunchShape, key: u64) -> Option<u64> {
     let time = with_learned(|learned| {
         let known = learned.kernels.get(&kernel.0)?;
         let models = Models { small: learned.small.as_ref(), trees: None };
-        let mut time: Option<Time> = None;
-        ask_about(&learned.device, &known.kernel, shape, |question| {
-            time = Some(learned.knowledge.predict(question, models).time);
-        });
-        let time = time.filter(|time| time.nanos.is_finite() && time.nanos > 0.0)?;
+        let question = question(&learned.device, &known.kernel, shape);
+        let time = learned.knowledge.predict(&question, models).time;
+        if !(time.nanos.is_finite() && time.nanos > 0.0) {
+            return None;
+        }
         let is_guess = matches!(time.source, Source::SmallNetwork | Source::Bound);
         if is_guess && learned.guesses.len() < MOST_GUESSES {
             learned.guesses.push((key, launch_key(known.key, shape)));
@@ -187,28 +184,19 @@ fn work_out(kernel: KernelId, shape: &LaunchShape, key: u64) -> Option<u64> {
     time.flatten().map(|nanos| nanos as u64)
 }
 
-fn ask_about(
-    device: &Device,
-    kernel: &Kernel,
-    shape: &LaunchShape,
-    ask: impl FnOnce(&Question<'_>),
-) {
-    let plain = apex_policy::LaunchShape { grid: shape.grid, block: shape.block.map(u32::from) };
-    let threads = plain.blocks() as f64 * f64::from(plain.threads_per_block());
-    ask(&Question {
-        device,
-        kernel,
-        shape: plain,
-        dynamic_shared: shape.dynamic_shared,
-        arguments: &Arguments::default(),
-        work: Some(Work { bytes: threads * BYTES_PER_THREAD, ..Work::default() }),
-    });
+fn question<'a>(device: &'a Device, kernel: &'a Kernel, shape: &LaunchShape) -> Question<'a> {
+    Question::by_shape(device, kernel, plain(shape), shape.dynamic_shared)
+}
+
+/// Grid and block as the models have them.
+#[inline(always)]
+fn plain(shape: &LaunchShape) -> apex_policy::LaunchShape {
+    apex_policy::LaunchShape { grid: shape.grid, block: shape.block.map(u32::from) }
 }
 
 #[inline(always)]
 fn key(kernel: KernelId, shape: &LaunchShape) -> u64 {
-    let plain = apex_policy::LaunchShape { grid: shape.grid, block: shape.block.map(u32::from) };
-    key_of(u64::from(kernel.0), &plain, shape.dynamic_shared, &Arguments::default())
+    key_of(u64::from(kernel.0), &plain(shape), shape.dynamic_shared, Arguments::NONE)
 }
 
 /// The time under a key; below zero where it is a guess.

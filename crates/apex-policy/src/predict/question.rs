@@ -178,6 +178,10 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// Nothing is known of what is passed.
+    pub const NONE: &'static Arguments =
+        &Arguments { integers: [0; INTEGERS], allocations: [0; ALLOCATIONS], count: 0 };
+
     /// Takes values and allocation sizes in order; what is too much is left out.
     #[must_use]
     pub fn of(integers: &[u64], allocations: &[u64]) -> Arguments {
@@ -246,4 +250,23 @@ pub struct Question<'a> {
     pub arguments: &'a Arguments,
     /// What it will do, where that is known.
     pub work: Option<Work>,
+}
+
+/// Bytes that a thread is taken to move where nobody read the code: what counts is that twice the threads are twice
+/// the work.
+pub const BYTES_PER_THREAD: f64 = 12.0;
+
+impl<'a> Question<'a> {
+    /// A launch of which the shape is all that is known. Programs and the collector that answers them ask alike.
+    #[must_use]
+    pub fn by_shape(
+        device: &'a Device,
+        kernel: &'a Kernel,
+        shape: LaunchShape,
+        dynamic_shared: u32,
+    ) -> Question<'a> {
+        let threads = shape.blocks() as f64 * f64::from(shape.threads_per_block());
+        let work = Some(Work { bytes: threads * BYTES_PER_THREAD, ..Work::default() });
+        Question { device, kernel, shape, dynamic_shared, arguments: Arguments::NONE, work }
+    }
 }
