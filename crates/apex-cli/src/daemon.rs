@@ -75,7 +75,9 @@ pub(crate) fn daemon(arguments: &Daemon) -> anyhow::Result<ExitCode> {
     let order =
         Order { directory, policy: config.policy, grants, mps: mps.is_some(), is_daemon: true };
     keep(&order, &stop, |sentence| say(&sentence));
-    drop(mps);
+    if let Some(sentence) = mps.and_then(Mps::end) {
+        say(&sentence);
+    }
     say("scheduling has ended; every gate is open");
     Ok(ExitCode::SUCCESS)
 }

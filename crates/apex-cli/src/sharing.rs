@@ -131,7 +131,9 @@ impl Sharing {
             keeper.stop().iter().for_each(|sentence| say(sentence));
         }
         let mps = self.mps.is_some();
-        drop(self.mps.take());
+        if let Some(sentence) = self.mps.take().and_then(Mps::end) {
+            say(&sentence);
+        }
         self.counts.total().map(|totals| sentence(&totals, mps || self.order.mps))
     }
 }

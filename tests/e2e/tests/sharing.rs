@@ -1,7 +1,9 @@
 //! Programs that share a GPU: who is held, who goes on whatever happens to the others, and that nobody's
 //! results change. What is asserted is counted on the page or said by the programs; times are only bounds.
 
-use apex_core::gate_page::{Files, Own, Setting, Shared, Words, claimed_by, grant, own};
+use apex_core::gate_page::{
+    Files, Own, Setting, Shared, Words, claimed_by, grant, own, process_state,
+};
 use apex_core::gate_page::{Grant, SLOTS};
 use apex_e2e::{Ended, Place, Running, linked, linked_cpp, until};
 use std::path::{Path, PathBuf};
@@ -405,20 +407,31 @@ fn a_program_that_answers_requests_is_told_so() {
     assert!(!batch.stderr.contains("--class"), "{}", batch.stderr);
 }
 
+/// Where programs are looked for, without what NVIDIA's driver brings.
+fn path_without_mps() -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let has_none = |part: &&str| !Path::new(part).join("nvidia-cuda-mps-control").exists();
+    path.split(':').filter(has_none).collect::<Vec<_>>().join(":")
+}
+
+/// A place where this script is the control program of MPS.
+fn with_control(place: Place, script: &str) -> Place {
+    use std::os::unix::fs::PermissionsExt;
+    let tools = place.root().join("tools");
+    std::fs::create_dir(&tools).expect("a folder can be made");
+    let control = tools.join("nvidia-cuda-mps-control");
+    std::fs::write(&control, format!("#!/bin/sh\n{script}\n")).expect("a file can be written");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&control, executable).expect("it is ours");
+    let path = format!("{}:{}", tools.display(), path_without_mps());
+    place.with("PATH", path)
+}
+
 #[test]
 fn mps_is_started_by_the_first_and_stopped_by_the_last() {
-    use std::os::unix::fs::PermissionsExt;
-    let place = Place::new();
-    let tools = place.root().join("tools");
-    std::fs::create_dir(&tools).unwrap();
-    let program = linked("fills_gpu");
     // A machine without it: a sentence, and the program runs.
-    let path = std::env::var("PATH").unwrap_or_default();
-    let clean: Vec<&str> = path
-        .split(':')
-        .filter(|part| !Path::new(part).join("nvidia-cuda-mps-control").exists())
-        .collect();
-    let place = place.with("PATH", clean.join(":"));
+    let place = Place::new().with("PATH", path_without_mps());
+    let program = linked("fills_gpu");
     let ended = place.watch_with(&["--mps", "--class", "batch"], &program, &["200"]).ended;
     ended.check_success();
     assert!(
@@ -428,16 +441,14 @@ fn mps_is_started_by_the_first_and_stopped_by_the_last() {
     );
     assert!(sentence(&ended).contains("without MPS"));
     // One that notes what it is told.
-    let control = tools.join("nvidia-cuda-mps-control");
+    let place = Place::new();
     let log = place.root().join("mps.log");
     let script = format!(
-        "#!/bin/sh\nif [ \"$1\" = -d ]; then echo start $CUDA_MPS_PIPE_DIRECTORY >> {log}; exit 0; fi\n\
-         read line; echo $line >> {log}; grep -q start {log}\n",
+        "if [ \"$1\" = -d ]; then echo start $CUDA_MPS_PIPE_DIRECTORY >> {log}; exit 0; fi\n\
+         read line; echo $line >> {log}; grep -q start {log}",
         log = log.display()
     );
-    std::fs::write(&control, script).unwrap();
-    std::fs::set_permissions(&control, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let place = place.with("PATH", format!("{}:{}", tools.display(), clean.join(":")));
+    let place = with_control(place, &script);
     let shows = "echo $CUDA_MPS_PIPE_DIRECTORY $CUDA_MPS_CLIENT_PRIORITY";
     let ended = place.watch_with(&["--mps", "--class", "batch"], "sh".as_ref(), &["-c", shows]);
     let pipe = place.gate().join("mps/pipe");
@@ -445,4 +456,48 @@ fn mps_is_started_by_the_first_and_stopped_by_the_last() {
     let noted = std::fs::read_to_string(&log).unwrap();
     let start = format!("start {}", pipe.display());
     assert_eq!(noted.lines().collect::<Vec<_>>(), [&start, "quit"]);
+}
+
+/// The lines that speak of MPS beside the one about sharing.
+fn said_of_mps(ended: &Ended) -> Vec<&str> {
+    let is_of_mps = |line: &&str| line.contains("MPS") && !line.contains("shared the GPU as");
+    ended.stderr.lines().filter(is_of_mps).collect()
+}
+
+#[test]
+fn a_control_daemon_that_never_quits_is_told_by_a_signal() {
+    // As when a client never ends: `quit` is not answered, and the daemon stays.
+    let place = with_control(
+        Place::new(),
+        "if [ \"$1\" = -d ]; then\n\
+         (while :; do sleep 1; done) < /dev/null > /dev/null 2>&1 &\n\
+         echo $! > $CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid\n\
+         exit 0; fi\n\
+         exec sleep 1000",
+    );
+    let since = Instant::now();
+    let ended = place.watch_with(&["--mps"], "echo".as_ref(), &["done"]).ended;
+    assert_eq!((ended.stdout.as_str(), ended.code), ("done\n", Some(0)), "{}", ended.stderr);
+    assert!(since.elapsed() < Duration::from_secs(30), "{:?}", since.elapsed());
+    let pid = place.gate().join("mps/pipe/nvidia-cuda-mps-control.pid");
+    let pid = std::fs::read_to_string(pid).expect("it wrote down its number");
+    let said = said_of_mps(&ended);
+    let told = format!("(process {}) was told by a signal", pid.trim());
+    assert!(said.len() == 1 && said[0].ends_with(&told), "{}", ended.stderr);
+    // Whoever took it over need not have looked how it ended.
+    let state = process_state(pid.trim().parse().expect("a number"));
+    assert!(state.is_none_or(|(state, _)| state == 'Z'), "it still runs: {state:?}");
+}
+
+#[test]
+fn a_control_program_that_never_answers_is_done_without() {
+    let place = with_control(Place::new(), "exec sleep 1000");
+    let options = ["--mps", "--class", "batch"];
+    let since = Instant::now();
+    let ended = place.watch_with(&options, &linked("fills_gpu"), &["200"]).ended;
+    ended.check_success();
+    assert!(since.elapsed() < Duration::from_secs(30), "{:?}", since.elapsed());
+    let said = said_of_mps(&ended);
+    assert!(said.len() == 1 && said[0].contains("did not start in 10 s"), "{}", ended.stderr);
+    assert!(sentence(&ended).contains("without MPS"), "{}", ended.stderr);
 }

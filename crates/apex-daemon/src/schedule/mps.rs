@@ -3,26 +3,37 @@
 //! Its control daemon is started in a directory of ours, so that no other one is touched, and is stopped by
 //! whoever of its users ends last: each holds a shared lock on a file beside it, and the one that can have it
 //! alone is the last. A kill of all of them leaves the control daemon; the next user takes it over.
+//!
+//! Every wait has an end, because `quit` waits for clients, and a client may never end: a control program that does
+//! not answer is killed, the control daemon told by a signal, and a sentence says so.
 
 use crate::session::create_private_directory;
 use apex_core::gate_page;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// The control program.
 const CONTROL: &str = "nvidia-cuda-mps-control";
+/// As much of its name as the kernel keeps of a process.
+const CONTROL_PROCESS: &str = "nvidia-cuda-mps";
+/// It has so long to start, and so long to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// And so long to end after a signal.
+const AFTER_SIGNAL: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// MPS, in use.
 #[derive(Debug)]
 pub struct Mps {
     directory: PathBuf,
-    lock: File,
+    /// None once it was left.
+    lock: Option<File>,
 }
 
 impl Mps {
@@ -45,17 +56,17 @@ impl Mps {
         })();
         let lock =
             prepared.map_err(|error| format!("{} cannot be used: {error}", directory.display()))?;
-        let mps = Mps { directory, lock };
-        if mps.lock.try_lock().is_ok() {
+        let mut mps = Mps { directory, lock: None };
+        if lock.try_lock().is_ok() {
             // Alone: one that still runs there was left behind, and is as good as a new one.
             if mps.process().is_none() {
                 mps.launch()?;
             }
-            let _ = mps.lock.unlock();
+            let _ = lock.unlock();
         }
-        mps.lock
-            .lock_shared()
+        share(&lock)
             .map_err(|error| format!("{} cannot be locked: {error}", mps.directory.display()))?;
+        mps.lock = Some(lock);
         Ok(mps)
     }
 
@@ -65,11 +76,16 @@ impl Mps {
         let directory = gate.join("mps");
         let lock = File::open(directory.join("lock")).ok()?;
         // Who can have it alone has found nobody.
-        if lock.try_lock().is_ok() {
+        if lock.try_lock().is_ok() || share(&lock).is_err() {
             return None;
         }
-        lock.lock_shared().ok()?;
-        Some(Mps { directory, lock })
+        Some(Mps { directory, lock: Some(lock) })
+    }
+
+    /// Leaves it, and stops it if nobody else uses it. A sentence for the user where it did not end by itself.
+    #[must_use]
+    pub fn end(mut self) -> Option<String> {
+        self.leave()
     }
 
     /// What a program is given to use it. Priority 0 goes before 1.
@@ -83,11 +99,16 @@ impl Mps {
     }
 
     fn launch(&self) -> Result<(), String> {
-        let status = self.command().arg("-d").stdin(Stdio::null()).status();
-        match status {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(format!(
+        let child = self.command().arg("-d").stdin(Stdio::null()).spawn();
+        match child.and_then(|child| ended_by(child, Instant::now() + PATIENCE)) {
+            Ok(Some(status)) if status.success() => Ok(()),
+            Ok(Some(status)) => Err(format!(
                 "{CONTROL} ended with {status}; see {}",
+                self.directory.join("log").display()
+            )),
+            Ok(None) => Err(format!(
+                "{CONTROL} did not start in {} s; programs share the GPU without MPS; see {}",
+                PATIENCE.as_secs(),
                 self.directory.join("log").display()
             )),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(format!(
@@ -98,40 +119,66 @@ impl Mps {
         }
     }
 
-    /// The control daemon's process, which it writes down itself.
+    /// The control daemon's process, which it writes down itself. One that was killed leaves its number behind, and
+    /// that may be another program's by now: hence the name.
     fn process(&self) -> Option<u32> {
         let file = self.directory.join("pipe/nvidia-cuda-mps-control.pid");
         let pid = std::fs::read_to_string(file).ok()?.trim().parse().ok()?;
-        gate_page::process_state(pid).filter(|(state, _)| *state != 'Z').map(|_| pid)
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+        let is_alive = gate_page::process_state(pid).is_some_and(|(state, _)| state != 'Z');
+        (is_alive && name.starts_with(CONTROL_PROCESS)).then_some(pid)
+    }
+
+    fn leave(&mut self) -> Option<String> {
+        let lock = self.lock.take()?;
+        let _ = lock.unlock();
+        // Held while it ends, so that nobody takes over what is about to go.
+        lock.try_lock().ok().and_then(|()| self.stop())
     }
 
     /// Asks it to end and waits for that; one that does not is told by a signal.
-    fn stop(&self) {
-        const PATIENCE: Duration = Duration::from_secs(5);
-        let _ = self.ask("quit");
-        let since = Instant::now();
-        while let Some(pid) = self.process() {
-            if since.elapsed() > PATIENCE {
-                let pid = Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
-                let _ = kill(pid, Signal::SIGTERM);
-                return;
+    fn stop(&self) -> Option<String> {
+        let until = Instant::now() + PATIENCE;
+        let answered = self.ask("quit", until);
+        let seconds = PATIENCE.as_secs();
+        let Some(pid) = self.process_after(until) else {
+            let is_silent = matches!(answered, Ok(None));
+            return is_silent.then(|| format!("{CONTROL} did not answer `quit` in {seconds} s"));
+        };
+        let signalled = Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
+        if let Err(error) = kill(signalled, Signal::SIGTERM) {
+            return Some(format!(
+                "MPS has not ended, and its control daemon (process {pid}) cannot be told to: {error}"
+            ));
+        }
+        let still = match self.process_after(Instant::now() + AFTER_SIGNAL) {
+            Some(_) => format!("; it still runs: kill -9 {pid} ends it"),
+            None => String::new(),
+        };
+        Some(format!(
+            "MPS did not end {seconds} s after it was asked to, as when one of its clients still runs; its control \
+             daemon (process {pid}) was told by a signal{still}"
+        ))
+    }
+
+    /// The control daemon's process if there still is one then.
+    fn process_after(&self, until: Instant) -> Option<u32> {
+        loop {
+            let pid = self.process()?;
+            if Instant::now() >= until {
+                return Some(pid);
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(LOOK);
         }
     }
 
-    fn ask(&self, line: &str) -> io::Result<()> {
-        let mut control = self
-            .command()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
+    fn ask(&self, line: &str, until: Instant) -> io::Result<Option<ExitStatus>> {
+        let mut control = self.command().stdin(Stdio::piped()).spawn()?;
         if let Some(mut input) = control.stdin.take() {
-            writeln!(input, "{line}")?;
+            // One that reads nothing has ended, and that is seen below.
+            let _ = writeln!(input, "{line}");
         }
-        let status = control.wait()?;
-        if status.success() { Ok(()) } else { Err(io::Error::other("nobody answers")) }
+        ended_by(control, until)
     }
 
     fn command(&self) -> Command {
@@ -147,9 +194,39 @@ impl Mps {
 
 impl Drop for Mps {
     fn drop(&mut self) {
-        let _ = self.lock.unlock();
-        if self.lock.try_lock().is_ok() {
-            self.stop();
+        // Nobody listens here to how it ended.
+        let _ = self.leave();
+    }
+}
+
+/// How a program ended; none if it had not by then: it is killed.
+fn ended_by(mut child: Child, until: Instant) -> io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= until {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Takes the lock together with others. Somebody may have it alone for a start or an end.
+fn share(lock: &File) -> io::Result<()> {
+    let until = Instant::now() + 2 * PATIENCE;
+    loop {
+        match lock.try_lock_shared() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if Instant::now() >= until => {
+                return Err(io::Error::other(
+                    "whoever starts or stops MPS there does not get done",
+                ));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
         }
     }
 }
