@@ -4,10 +4,11 @@
 //! answers for this process alone, touches nothing of the driver, and says "not known" (a NaN) rather than a
 //! number it does not have.
 
-use super::{GATES, Gate, Own, duration};
+use super::attach::GATES;
+use super::{Gate, duration};
 use crate::extras::{self, Extra};
 use crate::process::{self, guard, knobs};
-use apex_core::gate_page::SLOTS;
+use apex_core::gate_page::{Own, SLOTS};
 use apex_core::time::monotonic_nanos;
 use core::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};

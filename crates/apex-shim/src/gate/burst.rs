@@ -17,6 +17,7 @@
 //! wait for another stream may then end the burst one launch too early; the next launch opens it again.
 
 use super::barrier;
+use super::view::{bits, in_flight_of};
 use crate::lock::{Lock, locked};
 use crate::thread;
 use apex_core::gate_page::{BurstWord, Grant, Own, Page, Setting, Shared};
@@ -186,10 +187,10 @@ impl Bursts {
         store(Own::Sms, 0);
         self.pressed.iter().for_each(|sum| sum.store(0, Ordering::Relaxed));
         let others = page.setting(Setting::GatedSlots) & !(1 << slot);
-        store(Own::BurstAhead, super::in_flight_of(page, others, now));
+        store(Own::BurstAhead, in_flight_of(page, others, now));
         let class = page.grant(slot, Grant::Class);
         let open = page.shared(Shared::BurstsOpen).load(Ordering::Relaxed) & !(1 << slot);
-        let others = super::bits(open).any(|other| page.grant(other, Grant::Class) >= class);
+        let others = bits(open).any(|other| page.grant(other, Grant::Class) >= class);
         let ended = page.own(slot, Own::IdleSince).load(Ordering::Relaxed);
         let harm = page.shared(Shared::HarmNs).load(Ordering::Relaxed);
         let kept = harm_kept_ns(harm, others, Some(ended), now);

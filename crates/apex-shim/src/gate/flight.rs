@@ -38,7 +38,7 @@ pub(super) struct Flight {
 
 #[derive(Default)]
 struct Stream {
-    /// [`super::stream_key`]; zero for none. The last entry takes all that found no place.
+    /// [`super::attach::stream_key`]; zero for none. The last entry takes all that found no place.
     key: AtomicU64,
     /// Predicted time launched on it, altogether; how much of it is done, and behind how much stands an event.
     launched: AtomicU64,

@@ -1,0 +1,101 @@
+//! What the policy is shown of the page when a launch asks.
+//!
+//! The words of other programs are wishes: an open burst counts only while the controller has just seen its program
+//! alive and it did something not long ago, and what another has in flight only for as long as it can last.
+
+use super::Gate;
+use apex_core::gate_page::{self, Grant, Own, Page, Setting, Shared};
+use apex_policy::schedule::{Bottleneck, Limits, STALE_NS, View};
+use std::sync::atomic::Ordering;
+
+impl Gate {
+    pub(super) fn view(&self, now: u64, waited_ns: u64) -> View {
+        let page = &self.page;
+        let limits = self.limits();
+        let mut view = View {
+            limits,
+            controller_age_ns: now.saturating_sub(page.setting(Setting::Heartbeat)),
+            burst_open: false,
+            idle_ns: u64::MAX,
+            burst_left_ns: 0,
+            next_burst_ns: u64::MAX,
+            burst_bottleneck: Bottleneck::Unknown,
+            burst_sms: 0,
+            device_sms: self.sms,
+            in_flight_ns: 0,
+            harm_ns: page.shared(Shared::HarmNs).load(Ordering::Relaxed),
+            admitted_ns: page.own(self.slot, Own::AdmittedNs).load(Ordering::Relaxed),
+            waited_ns,
+        };
+        let open = page.shared(Shared::BurstsOpen).load(Ordering::Relaxed);
+        for slot in bits(limits.yields_to & !(1 << self.slot)) {
+            let load = |word| page.own(slot, word).load(Ordering::Relaxed);
+            let since = |then: u64| now.saturating_sub(then);
+            if open >> slot & 1 != 0 && is_believed(page, slot, now) {
+                view.burst_open = true;
+                let usual = load(Own::UsualBurstNs);
+                // One that is overdue may end at any time, or not.
+                let left = usual.checked_sub(since(load(Own::BurstStart))).unwrap_or(u64::MAX);
+                view.burst_left_ns = view.burst_left_ns.max(left);
+                view.burst_sms += u32::try_from(load(Own::Sms)).unwrap_or(0).min(self.sms);
+                view.burst_bottleneck = Bottleneck::from_code(load(Own::Bottleneck) as u8);
+            } else {
+                view.idle_ns = view.idle_ns.min(since(load(Own::IdleSince)));
+                let next = load(Own::NextBurstAt);
+                if next > now {
+                    view.next_burst_ns = view.next_burst_ns.min(next - now);
+                }
+            }
+        }
+        view.burst_sms = view.burst_sms.min(self.sms);
+        self.flight.count(now, !view.burst_open);
+        let others = page.setting(Setting::GatedSlots) & !(1 << self.slot);
+        view.in_flight_ns = self.flight.left_ns().saturating_add(in_flight_of(page, others, now));
+        view
+    }
+
+    fn limits(&self) -> Limits {
+        let word = |word| self.page.grant(self.slot, word);
+        Limits {
+            open: !self.is_gated(),
+            yields_to: word(Grant::YieldsTo),
+            budget_ns: word(Grant::BudgetNs),
+            beside_budget_ns: word(Grant::BesideBudgetNs),
+            beside_harm_ns: word(Grant::BesideHarmNs),
+            beside_block_ns: word(Grant::BesideBlockNs),
+            guard_ns: word(Grant::GuardNs),
+            early_ns: word(Grant::EarlyNs),
+            allowed_ns: word(Grant::AllowedNs),
+            owed_ns: word(Grant::OwedNs),
+            patience_ns: word(Grant::PatienceNs),
+        }
+    }
+}
+
+/// Whether an open burst counts: the controller has just seen its program alive, and it did something not
+/// long ago, by the length of what it launched.
+fn is_believed(page: &Page, slot: usize, now: u64) -> bool {
+    let load = |word| page.own(slot, word).load(Ordering::Relaxed);
+    let alive = now.saturating_sub(page.grant(slot, Grant::AliveNs)) <= STALE_NS;
+    let quiet = now.saturating_sub(load(Own::LastActivity).max(load(Own::BurstStart)));
+    let most = load(Own::BurstPredicted).max(load(Own::UsualBurstNs)).min(1_000_000_000);
+    alive && page.grant(slot, Grant::Claim) == load(Own::Claim) && quiet <= STALE_NS + 2 * most
+}
+
+/// Predicted time that programs in these slots have in flight.
+pub(super) fn in_flight_of(page: &Page, slots: u64, now: u64) -> u64 {
+    let in_flight = |slot| {
+        let load = |word| page.own(slot, word).load(Ordering::Relaxed);
+        gate_page::believed_in_flight(load(Own::InFlightNs), load(Own::InFlightAt), now)
+    };
+    bits(slots).map(in_flight).fold(0, u64::saturating_add)
+}
+
+#[inline(always)]
+pub(super) fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let slot = (mask != 0).then(|| mask.trailing_zeros() as usize)?;
+        mask &= mask - 1;
+        Some(slot)
+    })
+}
