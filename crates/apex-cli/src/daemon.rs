@@ -1,7 +1,8 @@
 //! `apex daemon`: one controller for all programs of a machine, and MPS if wanted, until it is told to stop.
 //!
 //! It is needed only where several users share a GPU, or where containers do: it owns the pages, so that a
-//! class is what its configuration grants. Programs find it by its directory (`APEX_GATE`).
+//! class is what its configuration grants. Programs find it by its directory (`APEX_GATE`). It collects nothing: each
+//! program's own `apex run` does, and answers what the program can only guess.
 
 use crate::arguments::Daemon;
 use crate::say;
@@ -68,7 +69,7 @@ pub(crate) fn daemon(arguments: &Daemon) -> anyhow::Result<ExitCode> {
     }
     let mode = if mps.is_some() { "with MPS" } else { "without MPS" };
     say(&format!(
-        "scheduling by {} in {}, {mode}; programs come with apex run --class, or with APEX_GATE and APEX_CLASS",
+        "scheduling by {} in {}, {mode}; programs come with apex run --class, those of other users with APEX_GATE too",
         config.policy,
         directory.display()
     ));
