@@ -396,13 +396,16 @@ fn event_place(event: u64) -> usize {
 }
 
 #[cfg(test)]
+mod litmus;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use apex_core::gate_page::Files;
 
     const KEY: u64 = 0x1000;
 
-    fn page(name: &str) -> Page {
+    pub(super) fn page(name: &str) -> Page {
         let directory =
             std::env::temp_dir().join(format!("apex-burst-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
@@ -414,7 +417,7 @@ mod tests {
     }
 
     /// One launch as the gate makes it, by a thread with this number.
-    fn launch(bursts: &Bursts, page: &Page, thread: u64) {
+    pub(super) fn launch(bursts: &Bursts, page: &Page, thread: u64) {
         match bursts.find(KEY).filter(|lane| bursts.is_open() && lane.is_of(thread)) {
             Some(lane) => bursts.count(page, 0, lane, true),
             None => {
