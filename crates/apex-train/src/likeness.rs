@@ -97,6 +97,7 @@ mod tests {
                         signature: [0.0; COMPARISONS],
                         parts: [0.0; PARTS],
                         log_expected: 0.0,
+                        floor: 0.0,
                     };
                     launch.parts[0] = 1.0;
                     let signature = &mut launch.signature;

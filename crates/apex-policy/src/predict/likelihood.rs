@@ -1,9 +1,9 @@
 //! How likely measured times are under a likeness of launches, and which likeness makes them more likely.
 //!
 //! The times of a kernel's launches are one draw from a Gaussian process; lengths, slopes and variances follow the
-//! gradient of its log likelihood. Training does so over many kernels at once from a guess; a kernel that is known
-//! well does so over its own launches from what was trained, and is held to that: which of its arguments matter
-//! differs from kernel to kernel, and a few dozen launches can tell.
+//! gradient of its log likelihood. Training does so over many kernels at once from a guess; a kernel does so over its
+//! own launches from what was trained, and is held to that: which of its arguments matter differs from kernel to
+//! kernel, and how far it bends more than tenfold, which a few launches already tell.
 
 use super::adam::Adam;
 use super::likeness::{COMPARISONS, Launch, Likeness, Signature, bent};
@@ -14,8 +14,10 @@ use super::own_costs::OwnCosts;
 pub struct Group {
     /// What each is compared by.
     pub signatures: Vec<Signature>,
-    /// What is left of its time.
+    /// What is left of its time above the floor.
     pub times: Vec<f64>,
+    /// What the noise is multiplied with: little above a large floor is known less well.
+    pub noises: Vec<f64>,
 }
 
 impl Group {
@@ -25,7 +27,9 @@ impl Group {
         let mut group = Group::default();
         for (launch, over_expected) in launches {
             group.signatures.push(launch.signature);
-            group.times.push(f64::from(over_expected - own.over_expected(launch)));
+            let (left, noise) = own.left(launch, *over_expected);
+            group.times.push(left);
+            group.noises.push(noise);
         }
         group
     }
@@ -45,7 +49,7 @@ pub struct Course {
 }
 
 /// How a kernel learns its own likeness.
-const TUNING: Course = Course { steps: 24, rate: 0.2, held: 0.8, held_drift: None };
+const TUNING: Course = Course { steps: 24, rate: 0.2, held: 0.3, held_drift: None };
 
 /// The likeness of one kernel, from that of all.
 #[must_use]
@@ -148,8 +152,8 @@ fn unlikely(
             }
             let square = f64::from(square);
             squares[a * count + b] = square;
-            matrix[a * count + b] =
-                bend * bent(square) + f64::from(sloped) + level + if a == b { noise } else { 0.0 };
+            let noise = if a == b { noise * group.noises[a] } else { 0.0 };
+            matrix[a * count + b] = bend * bent(square) + f64::from(sloped) + level + noise;
         }
     }
     factor(&mut matrix, count);
@@ -183,7 +187,7 @@ fn unlikely(
             gradient[BEND] += pull * bend * bent(square);
             gradient[LEVEL] += pull * level;
             if a == b {
-                gradient[NOISE] += pull * noise;
+                gradient[NOISE] += pull * noise * group.noises[a];
             }
             let bent = (-pull * bend * (1.0 + distance) / 6.0 * (-distance).exp()) as f32;
             let pull = pull as f32;
@@ -267,6 +271,7 @@ mod tests {
             (0..4).for_each(|at| signature[at as usize] = number(at));
             group.signatures.push(signature);
             group.times.push(f64::from((2.0 * signature[0]).sin() + 0.4 * signature[1]));
+            group.noises.push(1.0 + f64::from(nth % 3));
         }
         group
     }

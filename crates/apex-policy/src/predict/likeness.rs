@@ -1,9 +1,10 @@
 //! How alike launches of one kernel are: what many kernels have in common.
 //!
 //! Times over what was expected are taken as a Gaussian process: a level of the kernel, a slope along each number
-//! that launches are compared by (kernels share a part of it), and bends that only near launches share. The numbers
-//! here were learned from many kernels, and a kernel that is known well learns its own from there on
-//! ([`super::likelihood`]).
+//! that launches are compared by (kernels share a part of it), and bends that only near launches share. Times count
+//! by what they have above the floor that every launch has, because only that grows with the work: twice the rounds
+//! are twice the time above the floor, in short launches as in long ones, and no answer lies below it. The numbers
+//! here were learned from many kernels, and a kernel learns its own from there on ([`super::likelihood`]).
 
 use super::anatomy::PARTS;
 use super::exact::{Bound, Exact, bound_of, exact};
@@ -34,7 +35,15 @@ pub struct Launch {
     pub parts: [f32; PARTS],
     /// log2 of the nanoseconds to expect.
     pub log_expected: f32,
+    /// Nanoseconds that every launch takes, whatever it does.
+    pub floor: f32,
 }
+
+/// The share of the shortest times that is floor. A little below all of them, so that every time has something
+/// above it.
+const FLOOR: f32 = 0.9;
+/// The least share of a time that is above the floor: what a time below it is taken for.
+const LEAST_ABOVE: f32 = 0.05;
 
 impl Launch {
     /// What a question is about.
@@ -52,7 +61,23 @@ impl Launch {
             signature: signature(&features(question, &History::default())),
             parts: split(&counts, &question.device.costs),
             log_expected: log2(bound.expected()),
+            floor: FLOOR * question.device.floor_nanos,
         }
+    }
+
+    /// log2 of what a time has above the floor, and the share of the time that this is.
+    #[inline]
+    #[must_use]
+    pub fn above_floor(&self, log_nanos: f32) -> (f32, f32) {
+        let share = (1.0 - self.floor / log_nanos.exp2()).max(LEAST_ABOVE);
+        (log_nanos + log2(share), share)
+    }
+
+    /// log2 of the time that has so much above the floor.
+    #[inline]
+    #[must_use]
+    pub fn with_floor(&self, log_above: f32) -> f32 {
+        log2(self.floor + log_above.exp2())
     }
 }
 

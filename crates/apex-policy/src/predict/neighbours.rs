@@ -4,9 +4,9 @@
 //! that defeats the caches, an argument that is a number of rounds) shows in launches that were alike. First the
 //! parts of the launch get the costs that they have in this kernel ([`super::own_costs`]); what these leave is a
 //! Gaussian process over the remembered launches ([`Likeness`]), so a kernel needs few launches of its own, and the
-//! answer knows its own doubt. A kernel with many launches learns itself what makes its launches alike, anew
-//! whenever it has seen a quarter more: that takes milliseconds, an answer between takes microseconds. The daemon
-//! keeps these; inside a program the line must do.
+//! answer knows its own doubt. From a few launches on a kernel learns itself what makes its launches alike, anew
+//! with each of them and later whenever it has seen a quarter more: that takes milliseconds, an answer between takes
+//! microseconds. The daemon keeps these; inside a program the line must do.
 
 use super::likelihood::{Group, tuned};
 use super::likeness::{Launch, Likeness, Place};
@@ -79,7 +79,9 @@ impl Neighbours {
     }
 }
 
-/// From so many launches on a kernel learns its own likeness, and its costs no longer anew with each launch.
+/// From so many launches on a kernel learns its own likeness.
+const TELLING: usize = 3;
+/// From so many launches on it no longer learns anew with each of them.
 pub const MANY: usize = 12;
 /// Launches that a kernel learns its likeness from at most.
 const LEARNED_FROM: usize = 96;
@@ -129,7 +131,7 @@ impl Solved {
         self.learned_at = seen;
         self.own = own_costs(entries);
         self.weights.clear();
-        if seen < MANY {
+        if seen < TELLING {
             return;
         }
         let chosen = entries.iter().step_by(entries.len().div_ceil(LEARNED_FROM));
@@ -138,10 +140,12 @@ impl Solved {
     }
 
     fn extend(&mut self, entries: &[(Launch, f32)]) {
-        for (launch, _) in &entries[self.places.len()..] {
+        for (launch, over_expected) in &entries[self.places.len()..] {
             let place = self.likeness.place(&launch.signature);
             let mut row = self.halfway(&self.with_all(&place));
-            let own = self.likeness.together(&place, &place) + f64::from(self.likeness.noise);
+            let (_, noise) = self.own.left(launch, *over_expected);
+            let own =
+                self.likeness.together(&place, &place) + noise * f64::from(self.likeness.noise);
             let left = own - row.iter().map(|value| value * value).sum::<f64>();
             row.push(left.max(f64::from(self.likeness.noise) * 0.1).sqrt());
             self.factor.extend(row);
@@ -153,7 +157,7 @@ impl Solved {
                 .iter()
                 .zip(&self.places)
                 .map(|((launch, time), place)| {
-                    f64::from(time - self.own.over_expected(launch) - place.usual)
+                    self.own.left(launch, *time).0 - f64::from(place.usual)
                 })
                 .collect();
             self.weights = self.back(self.halfway(&times));
@@ -194,10 +198,14 @@ impl Solved {
         let with_all = self.with_all(&place);
         let mean: f64 = with_all.iter().zip(&self.weights).map(|(a, b)| a * b).sum();
         let known: f64 = self.halfway(&with_all).iter().map(|value| value * value).sum();
-        let own = self.likeness.together(&place, &place) + f64::from(self.likeness.noise);
-        let deviation = (own - known).max(f64::from(self.likeness.noise)).sqrt();
-        let mean = self.own.over_expected(launch) + place.usual + mean as f32;
-        Near { mean, deviation: deviation as f32 }
+        let doubt = (self.likeness.together(&place, &place) - known).max(0.0).sqrt() as f32;
+        let above = self.own.above_floor(launch) + place.usual + mean as f32;
+        // Doubt of what is above a large floor is little doubt of the whole.
+        let width = launch.with_floor(above + doubt) - launch.with_floor(above - doubt);
+        Near {
+            mean: launch.with_floor(above) - launch.log_expected,
+            deviation: (0.25 * width * width + self.likeness.noise).sqrt(),
+        }
     }
 }
 
@@ -218,8 +226,12 @@ mod tests {
     use crate::predict::likeness::COMPARISONS;
 
     fn at(place: f32) -> Launch {
-        let mut launch =
-            Launch { signature: [0.0; COMPARISONS], parts: [0.0; PARTS], log_expected: 0.0 };
+        let mut launch = Launch {
+            signature: [0.0; COMPARISONS],
+            parts: [0.0; PARTS],
+            log_expected: 0.0,
+            floor: 0.0,
+        };
         launch.signature[2] = place;
         // A kernel of which nothing but the launch is known: all else is likeness.
         launch.parts[0] = 1.0;

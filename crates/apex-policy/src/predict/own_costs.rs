@@ -65,11 +65,18 @@ impl OwnCosts {
         log2(sum.max(1.0))
     }
 
-    /// log2 of the time of a launch over what was expected of it.
+    /// log2 of what a launch has above the floor.
     #[inline]
     #[must_use]
-    pub fn over_expected(&self, launch: &Launch) -> f32 {
-        self.log_nanos(&launch.parts) - launch.log_expected
+    pub fn above_floor(&self, launch: &Launch) -> f32 {
+        launch.above_floor(self.log_nanos(&launch.parts)).0
+    }
+
+    /// What the costs leave of a measured time above the floor, and what its noise is multiplied with.
+    #[must_use]
+    pub fn left(&self, launch: &Launch, over_expected: f32) -> (f64, f64) {
+        let (above, share) = launch.above_floor(launch.log_expected + over_expected);
+        (f64::from(above - self.above_floor(launch)), f64::from(share).powi(-2))
     }
 
     /// The most likely factors, by Levenberg's method.

@@ -168,9 +168,9 @@ fn padded(features: &[f32; COUNT]) -> [f32; PADDED] {
 pub enum Acquaintance {
     /// Never measured.
     Unseen,
-    /// Measured fewer than [`MANY`] times: it has costs of its own.
+    /// Measured fewer than [`MANY`] times.
     Few,
-    /// Measured so many times or more: it has a likeness of its own too, if from few launches.
+    /// Measured so many times or more.
     Some,
     /// Measured thirty times or more.
     Known,
