@@ -38,9 +38,10 @@ use apex_policy::schedule::{Class, Kind, Work};
 use attach::{GATES, here, stream_key};
 use burst::Bursts;
 use flight::Flight;
-pub(crate) use notes::{copied, event_made, event_recorded, stream_waits, waited};
+pub(crate) use notes::{copied, event_made, event_recorded, stream_made, stream_waits, waited};
 use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use tally::Tally;
+pub(crate) use view::{is_peace, peace};
 
 /// This program at one GPU. What a launch reads at an open gate lies in its first line of memory.
 #[repr(C, align(64))]
@@ -54,6 +55,8 @@ pub(crate) struct Gate {
     slot: usize,
     claim: u64,
     flight: Flight,
+    /// By how much sleeps end too late.
+    late_ns: AtomicU64,
     /// The page's wake word when the guard after a burst was last seen to be over, plus one.
     guard_over: AtomicU64,
 }
@@ -184,7 +187,7 @@ fn launched(admitted: &Admitted, stream: u64) {
     let now = monotonic_nanos();
     if gate.flight.launched(key, predicted_ns, budget, now)
         && !capture::any()
-        && gate.flight.mark(key, stream, context)
+        && gate.flight.mark(key, stream, context, now)
     {
         gate.add(Own::Marks, 1);
     }

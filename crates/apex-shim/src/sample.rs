@@ -65,6 +65,8 @@ struct Pair {
     first: CUevent,
     second: CUevent,
     pending: Option<(Launched, TimeBasis)>,
+    /// What [`gate::peace`] said at the launch.
+    peace: u64,
     taken: bool,
 }
 
@@ -158,6 +160,7 @@ pub(crate) fn after(sample: &Sample, launched: Launched) {
                 TimeBasis::EventPair
             };
             pair.pending = Some((launched, basis));
+            pair.peace = gate::peace();
             thread.sampler.pending += 1;
         }
         spent(thread, entered);
@@ -219,8 +222,12 @@ fn collect(thread: &mut Thread) -> Option<CUcontext> {
                 nanos = nanos.saturating_sub(scale.span(launched.ended - launched.started));
             }
             let Launched { kernel, shape, .. } = launched;
-            gate::duration::learn(kernel, &shape, nanos);
-            if basis == TimeBasis::EventPair && extras::has(Extra::Predictions) {
+            // A launch that another program came upon says how long it waited, not how long it takes.
+            let undisturbed = gate::is_peace(pair.peace);
+            if undisturbed {
+                gate::duration::learn(kernel, &shape, nanos);
+            }
+            if undisturbed && basis == TimeBasis::EventPair && extras::has(Extra::Predictions) {
                 predict::measured(kernel, &shape, nanos);
             }
             thread
@@ -251,7 +258,7 @@ fn new_pair(context: CUcontext) -> Option<Pair> {
         (driver().cuEventCreate)(&raw mut first, 0) == CUDA_SUCCESS
             && (driver().cuEventCreate)(&raw mut second, 0) == CUDA_SUCCESS
     };
-    made.then_some(Pair { context, first, second, pending: None, taken: false })
+    made.then_some(Pair { context, first, second, pending: None, peace: 0, taken: false })
 }
 
 fn record(event: CUevent, stream: u64) -> bool {

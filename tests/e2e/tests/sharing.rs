@@ -156,6 +156,15 @@ fn bursts_end_whichever_default_stream_is_waited_for() {
 }
 
 #[test]
+fn a_stream_that_nobody_waits_for_holds_no_burst_open() {
+    let place = Place::new();
+    let ended = place.watch_with(&["--class", "latency"], &linked("forsaken_stream"), &[]).ended;
+    ended.check_success();
+    // The first ones are one, until it is clear that nobody will.
+    assert!((40..=60).contains(&bursts(&ended)), "{}", ended.stderr);
+}
+
+#[test]
 fn a_program_that_asks_instead_of_waiting_ends_its_bursts() {
     let place = Place::new();
     let ended = place.watch_with(&["--class", "latency"], &linked("polls"), &[]).ended;

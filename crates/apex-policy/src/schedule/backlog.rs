@@ -29,12 +29,13 @@ impl Backlog {
         (self.drained_ns, self.counted_ns) = (0, now_ns);
     }
 
-    /// Counts the time until now. It drains the backlog unless another program holds the device.
+    /// Counts the time until now. It drains the backlog unless another program holds the device; time in which
+    /// nothing was left drains nothing.
     pub fn count(&mut self, now_ns: u64, drains: bool) {
         let passed = now_ns.saturating_sub(self.counted_ns);
         self.counted_ns = self.counted_ns.max(now_ns);
         if drains {
-            self.drained_ns = self.drained_ns.saturating_add(passed);
+            self.drained_ns = self.drained_ns.saturating_add(passed).min(self.total_ns);
         }
     }
 
@@ -69,7 +70,9 @@ mod tests {
         assert_eq!((backlog.left_ns(), backlog.unknown_ns()), (500, 500));
         backlog.count(9_000, true);
         assert_eq!((backlog.left_ns(), backlog.unknown_ns()), (0, 500));
-        backlog.ended(9_001, 500);
+        backlog.launched(9_000, 700);
+        assert_eq!(backlog.left_ns(), 700);
+        backlog.ended(9_001, 1_200);
         backlog.launched(20_000, 50);
         backlog.count(20_010, true);
         assert_eq!(backlog.left_ns(), 40);

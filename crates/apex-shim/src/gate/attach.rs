@@ -5,7 +5,7 @@
 
 use super::burst::Bursts;
 use super::flight::Flight;
-use super::{Gate, api, is_on, priority};
+use super::{Gate, api, hold, is_on, priority};
 use crate::exports::driver;
 use crate::process::{knobs, log_line};
 use crate::record::PER_THREAD_STREAM;
@@ -132,6 +132,7 @@ fn open(device: u8) -> Result<Gate, String> {
         has_bursts: class >= Class::Normal,
         bursts: Bursts::new(),
         flight: Flight::new(),
+        late_ns: AtomicU64::new(hold::LATE_NS),
         guard_over: AtomicU64::new(0),
     })
 }

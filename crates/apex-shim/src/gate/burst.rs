@@ -5,7 +5,8 @@
 //! opens and ends, and at one launch in eight. Which launches a wait covers is known by stream, and by the
 //! events that lead from one stream to another. A program that asks instead of waiting has waited when the answer is
 //! yes. One that does neither ends no burst here; the others stop believing in it some time after its last launch,
-//! and a new burst begins with the next one.
+//! and a new burst begins with the next one. Nor does a stream hold a burst open that got nothing more for a while in
+//! which the program waited for others: nobody waits for what it holds (PyTorch sets up the capture of a graph so).
 //!
 //! A locked instruction costs as much as all else that a launch does here, so a launch has none as long as one
 //! thread alone launches on a stream: the lane is then that thread's own, and it counts with a plain store, then
@@ -29,6 +30,9 @@ const LANES: usize = 16;
 const EVENTS: usize = 64;
 /// A pause after which a launch belongs to another burst, whatever was waited for.
 const PAUSE_NS: u64 = 20_000_000;
+/// Streams that the default stream waits for: those made without `CU_STREAM_NON_BLOCKING`. By place, so that of two
+/// with the same place one may be forgotten; who waits for the default stream then waits on for the other.
+static BLOCKING: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 /// One launch in so many tells its time.
 pub(super) const TELL_EVERY: u32 = 8;
 /// Instead of a thread, whose number is an address.
@@ -61,6 +65,9 @@ pub(super) struct Lane {
     owner: AtomicU64,
     last: AtomicU64,
     done: AtomicU64,
+    /// What had been launched when a wait for others was first over without it, and when that was.
+    left: AtomicU64,
+    left_at: AtomicU64,
     /// For each other stream, up to where it is done when this one is.
     carries: [AtomicU64; LANES],
 }
@@ -202,7 +209,12 @@ impl Bursts {
     /// The program has waited for a stream, or for everything.
     pub(super) fn waited(&self, page: &Page, slot: usize, key: Option<u64>) {
         match key {
-            Some(key) => self.done(self.lane(key), u64::MAX),
+            Some(key) => {
+                self.done(self.lane(key), u64::MAX);
+                if is_default(key) {
+                    self.blocking().for_each(|lane| self.done(lane, u64::MAX));
+                }
+            }
             None => (0..LANES).for_each(|lane| self.done(lane, u64::MAX)),
         }
         self.end_if_done(page, slot);
@@ -252,10 +264,40 @@ impl Bursts {
         }
     }
 
+    /// The streams that the default stream waits for.
+    fn blocking(&self) -> impl Iterator<Item = usize> {
+        let key = |lane: &Lane| lane.key.load(Ordering::Relaxed);
+        (0..LANES).filter(move |&lane| is_blocking(key(&self.lanes[lane])))
+    }
+
     fn end_if_done(&self, page: &Page, slot: usize) {
-        if self.open.load(Ordering::SeqCst) && self.is_done() {
+        if !self.open.load(Ordering::SeqCst) {
+            return;
+        }
+        if self.is_done() || self.rest_is_forsaken(monotonic_nanos()) {
             self.end(page, slot);
         }
+    }
+
+    /// Whether nobody waits for what is not done: those streams got nothing more while the program waited for others.
+    #[cold]
+    fn rest_is_forsaken(&self, now: u64) -> bool {
+        let mut all = true;
+        for lane in &self.lanes {
+            let last = lane.last.load(Ordering::SeqCst);
+            if last <= lane.done.load(Ordering::SeqCst) {
+                continue;
+            }
+            if lane.left.swap(last, Ordering::Relaxed) != last {
+                lane.left_at.store(now, Ordering::Relaxed);
+                all = false;
+            } else if now.saturating_sub(lane.left_at.load(Ordering::Relaxed)) < PAUSE_NS {
+                all = false;
+            } else {
+                lane.done.fetch_max(last, Ordering::SeqCst);
+            }
+        }
+        all
     }
 
     fn end(&self, page: &Page, slot: usize) {
@@ -391,6 +433,29 @@ fn add(word: &AtomicU64, more: u64) {
     word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
 
+/// The number of a context's default stream is odd: see `stream_key`.
+fn is_default(key: u64) -> bool {
+    key & 1 != 0
+}
+
+/// A stream was made.
+pub(super) fn stream_made(stream: u64, non_blocking: bool) {
+    let place = &BLOCKING[stream_place(stream)];
+    if !non_blocking {
+        place.store(stream, Ordering::Relaxed);
+    } else if place.load(Ordering::Relaxed) == stream {
+        place.store(0, Ordering::Relaxed);
+    }
+}
+
+fn is_blocking(key: u64) -> bool {
+    key != 0 && BLOCKING[stream_place(key)].load(Ordering::Relaxed) == key
+}
+
+fn stream_place(stream: u64) -> usize {
+    (stream.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % BLOCKING.len()
+}
+
 fn event_place(event: u64) -> usize {
     (event.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % EVENTS
 }
@@ -477,6 +542,41 @@ mod tests {
         assert!(bursts.is_open());
         bursts.waited(&page, 0, Some(KEY));
         assert!(!bursts.is_open());
+    }
+
+    #[test]
+    fn what_nobody_waits_for_holds_no_burst_open_for_long() {
+        let (page, bursts) = (page("forsaken"), Bursts::new());
+        let touch = |key| bursts.touch(&page, 0, key, 1, &Work::default());
+        touch(0x2000);
+        launch(&bursts, &page, 64);
+        bursts.waited(&page, 0, Some(KEY));
+        assert!(bursts.is_open(), "the other stream may be waited for yet");
+        let since = bursts.find(0x2000).unwrap().left_at.load(Ordering::Relaxed);
+        assert!(!bursts.rest_is_forsaken(since + PAUSE_NS - 1));
+        touch(0x2000);
+        assert!(!bursts.rest_is_forsaken(since + PAUSE_NS), "it is in use");
+        assert!(!bursts.rest_is_forsaken(since + 2 * PAUSE_NS - 1));
+        assert!(bursts.rest_is_forsaken(since + 2 * PAUSE_NS));
+        bursts.waited(&page, 0, Some(KEY));
+        assert!(!bursts.is_open());
+        launch(&bursts, &page, 64);
+        bursts.waited(&page, 0, Some(KEY));
+        assert!(!bursts.is_open());
+    }
+
+    #[test]
+    fn who_waits_for_the_default_stream_waits_for_blocking_ones() {
+        let (page, bursts) = (page("blocking"), Bursts::new());
+        const DEFAULT: u64 = 0x7001;
+        stream_made(0x3000, false);
+        stream_made(0x4000, true);
+        bursts.touch(&page, 0, 0x3000, 1, &Work::default());
+        bursts.waited(&page, 0, Some(DEFAULT));
+        assert!(!bursts.is_open());
+        bursts.touch(&page, 0, 0x4000, 1, &Work::default());
+        bursts.waited(&page, 0, Some(DEFAULT));
+        assert!(bursts.is_open());
     }
 
     #[test]

@@ -4,8 +4,10 @@
 //! goes behind a launch: once it has passed, all that the stream had been given until then is done. Nothing is
 //! asked per launch. Between two events the clock drains what is in flight, as `apex_policy`'s `Backlog` does:
 //! while no burst of another program holds the GPU, a nanosecond does a nanosecond of work, and the next
-//! event puts right what was predicted wrongly. What no event tells expires: work that was launched long ago, measured by its own length,
-//! is taken as done, because a count that is too high would hold the program for nothing.
+//! event puts right what was predicted wrongly: one that has passed says what is done, one that has not says what
+//! cannot be. Whoever puts an event looks at the earlier ones, so that this is known of a program that never waits.
+//! What no event tells expires: work that was launched long ago, measured by its own length, is taken as done,
+//! because a count that is too high would hold the program for nothing.
 //!
 //! There is no lock. An event is owned by whoever has moved its state word; the driver is called only then, by
 //! a thread in whose context the event was made, and never while anything is being captured.
@@ -87,11 +89,13 @@ impl Flight {
         self.in_flight_ns().saturating_sub(self.drained.load(Ordering::Relaxed))
     }
 
-    /// Counts the time until now, which drains unless another program's burst holds the GPU.
+    /// Counts the time until now, which drains unless another program's burst holds the GPU. Time in which nothing
+    /// was left drains nothing: it must not count for what is launched after it.
     pub(super) fn count(&self, now: u64, drains: bool) {
         let before = self.counted.swap(now, Ordering::Relaxed);
         if drains {
-            self.drained.fetch_add(now.saturating_sub(before), Ordering::Relaxed);
+            let drained = self.drained.load(Ordering::Relaxed) + now.saturating_sub(before);
+            self.drained.store(drained.min(self.in_flight_ns()), Ordering::Relaxed);
         }
     }
 
@@ -115,7 +119,8 @@ impl Flight {
     }
 
     /// Puts an event behind all that was launched on a stream. Says whether there is one now.
-    pub(super) fn mark(&self, key: u64, stream: u64, context: CUcontext) -> bool {
+    pub(super) fn mark(&self, key: u64, stream: u64, context: CUcontext, now: u64) -> bool {
+        self.refresh(context, now);
         let place = self.place(key);
         let total = self.streams[place].launched.load(Ordering::Relaxed);
         let marked = self.streams[place].marked.load(Ordering::Relaxed);
@@ -155,6 +160,7 @@ impl Flight {
     /// Looks which events have passed. Says whether anything was found done.
     pub(super) fn refresh(&self, context: CUcontext, now: u64) -> bool {
         let mut progress = self.expire(now);
+        let mut at_most = u64::MAX;
         for mark in &self.marks {
             if mark.state.load(Ordering::Relaxed) != PENDING
                 || mark.context.load(Ordering::Relaxed) != context as u64
@@ -165,15 +171,19 @@ impl Flight {
             let event = mark.event.load(Ordering::Relaxed) as CUevent;
             // SAFETY: an event of ours in the current context.
             let passed = unsafe { (driver().cuEventQuery)(event) } != CUDA_ERROR_NOT_READY;
+            let stream = &self.streams[mark.stream.load(Ordering::Relaxed) % STREAMS];
+            let total = mark.total.load(Ordering::Relaxed);
             if passed {
-                let stream = &self.streams[mark.stream.load(Ordering::Relaxed) % STREAMS];
-                let total = mark.total.load(Ordering::Relaxed);
                 progress |= stream.done.fetch_max(total, Ordering::Relaxed) < total;
+            } else {
+                at_most = at_most.min(total.saturating_sub(stream.done.load(Ordering::Relaxed)));
             }
             mark.state.store(if passed { FREE } else { PENDING }, Ordering::Release);
         }
         if progress {
             self.corrected(now);
+        } else {
+            self.drained.fetch_min(at_most, Ordering::Relaxed);
         }
         progress
     }
@@ -306,6 +316,9 @@ mod tests {
         assert_eq!((flight.left_ns(), flight.in_flight_ns()), (500, 500));
         flight.count(9_000, true);
         assert_eq!((flight.left_ns(), flight.in_flight_ns()), (0, 500));
+        // The time in which nothing was left is forgotten.
+        flight.launched(20, 700, 100_000, 9_000);
+        assert_eq!(flight.left_ns(), 700);
         flight.waited(None, 9_001);
         flight.launched(10, 50, 100_000, 20_000);
         flight.count(20_010, true);

@@ -3,7 +3,7 @@
 //! Waits, copies and events come here after the driver has answered, and only tell: nothing is held here.
 
 use super::attach::{here, own_key};
-use super::{Gate, exempt, is_on};
+use super::{Gate, burst, exempt, is_on};
 use crate::process::guard;
 use crate::{capture, thread};
 use apex_core::time::monotonic_nanos;
@@ -53,6 +53,12 @@ pub(crate) fn copied(to_host: bool, stream: Option<u64>) {
         }
         Some(())
     });
+}
+
+/// A stream was made.
+pub(crate) fn stream_made(stream: u64, flags: u32) {
+    const NON_BLOCKING: u32 = 1;
+    burst::stream_made(stream, flags & NON_BLOCKING != 0);
 }
 
 /// An event was made; one that another process may open is kept in mind.

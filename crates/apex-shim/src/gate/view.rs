@@ -4,6 +4,7 @@
 //! alive and it did something not long ago, and what another has in flight only for as long as it can last.
 
 use super::Gate;
+use crate::thread;
 use apex_core::gate_page::{self, Grant, Own, Page, Setting, Shared};
 use apex_policy::schedule::{Bottleneck, Limits, STALE_NS, View};
 use std::sync::atomic::Ordering;
@@ -98,4 +99,28 @@ pub(super) fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
         mask &= mask - 1;
         Some(slot)
     })
+}
+
+/// Instead of a number of [`peace`].
+const DISTURBED: u64 = u64::MAX;
+
+/// A number that is the same later if no burst of another came upon this program in between: see [`is_peace`].
+pub(crate) fn peace() -> u64 {
+    let gate = thread::current().map_or(core::ptr::null(), |thread| thread.tally.gate);
+    // SAFETY: null or a leaked box.
+    match unsafe { gate.as_ref() } {
+        Some(gate) if !gate.is_left_alone() => {
+            let open = gate.page.shared(Shared::BurstsOpen).load(Ordering::Relaxed);
+            match open & gate.page.grant(gate.slot, Grant::YieldsTo) {
+                0 => 1 + u64::from(gate.page.wake_word()),
+                _ => DISTURBED,
+            }
+        }
+        _ => 0,
+    }
+}
+
+/// Whether there was peace from the moment of that number until now.
+pub(crate) fn is_peace(since: u64) -> bool {
+    since == 0 || since != DISTURBED && since == peace()
 }

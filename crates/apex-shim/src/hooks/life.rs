@@ -12,6 +12,7 @@ use apex_cuda::types::*;
 pub(crate) unsafe fn cuStreamCreate(result: CUresult, stream: *mut CUstream, flags: u32) -> Note {
     // SAFETY: the driver's out-pointer.
     let handle = unsafe { answer(result, stream, core::ptr::null_mut()) };
+    gate::stream_made(handle as u64, flags);
     made(ObjectKind::Stream, handle as u64, flags, 0)
 }
 
@@ -23,6 +24,7 @@ pub(crate) unsafe fn cuStreamCreateWithPriority(
 ) -> Note {
     // SAFETY: the driver's out-pointer.
     let handle = unsafe { answer(result, stream, core::ptr::null_mut()) };
+    gate::stream_made(handle as u64, flags);
     made(ObjectKind::Stream, handle as u64, flags, priority)
 }
 
@@ -35,6 +37,7 @@ pub(crate) unsafe fn cuGreenCtxStreamCreate(
 ) -> Note {
     // SAFETY: the driver's out-pointer.
     let handle = unsafe { answer(result, stream, core::ptr::null_mut()) };
+    gate::stream_made(handle as u64, flags);
     made(ObjectKind::Stream, handle as u64, flags, priority)
 }
 
