@@ -22,25 +22,31 @@ use std::collections::HashMap;
 
 /// The outer loop.
 const LOOP_NS: u64 = 100_000_000;
-/// Response over that alone which is aimed at where nothing was promised: a little under what may be, 1.25.
-const GOAL: f64 = 1.22;
+/// Response over that alone which is aimed at where nothing was promised.
+const GOAL: f64 = 1.25;
 /// The part of a promised limit that is aimed at.
 const OF_LIMIT: f64 = 0.9;
 /// Bounds of the budget in flight. The lower one still hides the time of a launch, the upper one hides a pause of
 /// the launching program; more would only make bursts wait.
-const BUDGET_NS: [f64; 2] = [100_000.0, 400_000.0];
+const BUDGET_NS: [f64; 2] = [100_000.0, 1_200_000.0];
+/// After so long without a burst another is not expected at any moment, and the budget hides whatever the launching
+/// program does: one burst may have to wait for it.
+const QUIET_NS: u64 = 500_000_000;
+const QUIET_BUDGET_NS: f64 = 4_000_000.0;
 /// The most that work beside a burst may add to it, as a part of its length.
 const MOST_ALLOWANCE: f64 = 4.0;
 /// Nothing runs beside bursts during one of so many loops.
 const PROBE_EVERY: u64 = 40;
 /// Blocks that may start beside a burst, while the allowance is small.
 const BLOCK_NS: f64 = 120_000.0;
-/// Work beside a burst, in budgets: where blocks of the burst go first, what is in flight hardly delays it and hides
-/// the time of many launches; where whole kernels do, only little may be there.
-const BESIDE: [f64; 2] = [0.8, 2.4];
-/// The most that the allowance falls and grows in one loop: a promise is broken at once and trust comes back
-/// slowly.
+/// Work beside a burst, in budgets.
+const BESIDE: f64 = 0.8;
+/// The most that the allowance falls and grows in one loop, beside a part of itself: a promise is broken at once and
+/// trust comes back slowly.
 const STEPS: [f64; 2] = [0.04, 0.03];
+/// That part, for each part of the goal by which it was missed or is still away. What a nanosecond of harm really does
+/// differs by tens between programs: one that launches its kernels one by one hardly feels what runs between them.
+const OF_ITSELF: [f64; 2] = [2.0, 1.0];
 /// The part that one more burst has in the mean of what bursts came upon.
 const NEWEST: f64 = 1.0 / 16.0;
 
@@ -60,8 +66,9 @@ struct Learned {
     last_end_ns: Option<u64>,
     /// What was in flight when a burst began, in the mean of those that came upon anything.
     ahead_ns: f64,
-    /// Bursts ended since the last turn of the loop.
+    /// Since the last turn of the loop: bursts ended, and others had work for the device.
     has_news: bool,
+    crowded: bool,
     allowance: f64,
     budget_ns: f64,
     loop_ends_ns: u64,
@@ -76,8 +83,9 @@ impl Default for Learned {
             last_end_ns: None,
             ahead_ns: 0.0,
             has_news: false,
+            crowded: false,
             allowance: 0.0,
-            budget_ns: 250_000.0,
+            budget_ns: 400_000.0,
             loop_ends_ns: 0,
             loops: 0,
         }
@@ -94,6 +102,9 @@ impl Policy for Adaptive {
         for program in programs.iter().filter(|program| program.class == Class::Latency) {
             let learned = self.learned.entry(program.key).or_default();
             learned.observe(program.bursts);
+            learned.crowded |= programs.iter().any(|other| {
+                other.class < program.class && (other.waiting || other.in_flight_ns > 0)
+            });
             // Without bursts there is nothing new to judge by, and what was once allowed must not drift.
             if now_ns >= learned.loop_ends_ns && learned.has_news {
                 learned.loop_ends_ns = now_ns + LOOP_NS;
@@ -106,7 +117,7 @@ impl Policy for Adaptive {
         let limits = programs.iter().zip(accounts).map(|(program, account)| {
             match above(program, programs) {
                 0 => Limits::OPEN,
-                yields_to => account.limit(self.limits(yields_to, device, programs)),
+                yields_to => account.limit(self.limits(now_ns, yields_to, device, programs)),
             }
         });
         let mut limits: Vec<Limits> = limits.collect();
@@ -117,12 +128,18 @@ impl Policy for Adaptive {
 
 impl Adaptive {
     /// The limits of a program that yields to these: the tightest that any of them asks for.
-    fn limits(&self, yields_to: u64, device: &Device, programs: &[Observed<'_>]) -> Limits {
+    fn limits(
+        &self,
+        now_ns: u64,
+        yields_to: u64,
+        device: &Device,
+        programs: &[Observed<'_>],
+    ) -> Limits {
         let asks = programs
             .iter()
             .filter(|program| yields_to & bit(program) != 0)
             .filter_map(|program| self.learned.get(&program.key).map(|learned| (program, learned)))
-            .map(|(program, learned)| learned.limits(yields_to, device, program));
+            .map(|(program, learned)| learned.limits(now_ns, yields_to, device, program));
         let tightest = asks.reduce(|one, other| Limits {
             budget_ns: one.budget_ns.min(other.budget_ns),
             beside_budget_ns: one.beside_budget_ns.min(other.beside_budget_ns),
@@ -155,6 +172,10 @@ impl Learned {
     fn adjust(&mut self, program: &Observed<'_>) {
         self.loops += 1;
         self.has_news = false;
+        // Alone all is well however much is allowed, which says nothing of what may be.
+        if !std::mem::take(&mut self.crowded) {
+            return;
+        }
         let quantile = program.sla.map_or(0.95, |sla| f64::from(sla.quantile));
         let Some(standing) = self.watch.standing(quantile) else {
             self.allowance = 0.0;
@@ -167,10 +188,11 @@ impl Learned {
             None => standing.alone_ns * GOAL,
         };
         let room = 1.0 - standing.response_ns / goal_ns;
-        let step = (0.1 * room).clamp(-STEPS[0], STEPS[1]);
+        let part = OF_ITSELF[usize::from(room > 0.0)] * room.max(-0.5);
+        let step = (0.1 * room).clamp(-STEPS[0], STEPS[1]) + self.allowance * part;
         self.allowance = (self.allowance + step).clamp(0.0, MOST_ALLOWANCE);
         let budget = if room >= 0.0 {
-            self.budget_ns * 1.03
+            self.budget_ns * 1.05
         } else if self.allowance == 0.0 {
             self.budget_ns * 0.93
         } else {
@@ -179,22 +201,83 @@ impl Learned {
         self.budget_ns = budget.clamp(BUDGET_NS[0], BUDGET_NS[1]);
     }
 
-    fn limits(&self, yields_to: u64, device: &Device, program: &Observed<'_>) -> Limits {
+    fn limits(
+        &self,
+        now_ns: u64,
+        yields_to: u64,
+        device: &Device,
+        program: &Observed<'_>,
+    ) -> Limits {
         // Single launches may be longer than the budget; then it is they that the next burst comes upon.
         let guard_ns = self.pauses.best_guard_ns((self.budget_ns * 0.6).max(self.ahead_ns));
-        let closed = strict(yields_to, self.budget_ns as u64, guard_ns);
+        let is_recent = |ended: u64| now_ns.saturating_sub(ended) < QUIET_NS;
+        let quiet = program.open_since_ns.is_none() && !self.last_end_ns.is_some_and(is_recent);
+        let budget_ns = if quiet { QUIET_BUDGET_NS } else { self.budget_ns };
+        let closed = strict(yields_to, budget_ns as u64, guard_ns);
         let early_ns = if guard_ns == 0 { 30_000 } else { 0 };
         let length = self.watch.alone_ns().unwrap_or(program.predicted_burst_ns);
         if !device.shared || length == 0 || self.loops % PROBE_EVERY == PROBE_EVERY - 1 {
             return Limits { early_ns, ..closed };
         }
-        let part = BESIDE[usize::from(device.prioritised)];
         Limits {
             early_ns,
-            beside_budget_ns: (self.budget_ns * part * (1.0 + 4.0 * self.allowance)) as u64,
+            beside_budget_ns: (self.budget_ns * BESIDE * (1.0 + 4.0 * self.allowance)) as u64,
             beside_harm_ns: (self.allowance * length as f64) as u64,
             beside_block_ns: (BLOCK_NS * (1.0 + 4.0 * self.allowance)) as u64,
             ..closed
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(slot: u8, class: Class, bursts: &[Burst], waiting: bool) -> Observed<'_> {
+        Observed {
+            slot,
+            key: u64::from(slot) + 1,
+            class,
+            share: 1.0,
+            sla: None,
+            bursts,
+            open_since_ns: None,
+            predicted_burst_ns: 0,
+            in_flight_ns: 0,
+            admitted_ns: 0,
+            waited_ns: 0,
+            waiting,
+        }
+    }
+
+    /// The delay that work beside a burst may add, after five seconds of undisturbed bursts every ten milliseconds,
+    /// and the budget half a second after the last of them.
+    fn after_five_seconds(waiting: bool) -> (u64, u64) {
+        let device = Device { sms: 132, shared: true, prioritised: true };
+        let mut adaptive = Adaptive::default();
+        let mut step = |now_ns, bursts: &[Burst]| {
+            let programs =
+                [program(0, Class::Latency, bursts, false), program(1, Class::Batch, &[], waiting)];
+            adaptive.step(now_ns, &device, &programs).programs[1]
+        };
+        let mut harm = 0;
+        for nth in 0..500 {
+            let end_ns = (nth + 1) * 10_000_000;
+            let start_ns = end_ns - 5_000_000;
+            let burst = Burst { start_ns, end_ns, launches: 1, ..Burst::default() };
+            harm = step(end_ns, &[burst]).beside_harm_ns;
+        }
+        (harm, step(5_000_000_000 + QUIET_NS, &[]).budget_ns)
+    }
+
+    #[test]
+    fn being_alone_says_nothing_of_what_may_be_allowed() {
+        assert_eq!(after_five_seconds(false).0, 0);
+        assert!(after_five_seconds(true).0 > 1_000_000);
+    }
+
+    #[test]
+    fn the_budget_is_large_when_no_burst_came_for_long() {
+        assert_eq!(after_five_seconds(true).1, QUIET_BUDGET_NS as u64);
     }
 }

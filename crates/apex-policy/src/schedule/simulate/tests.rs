@@ -69,7 +69,8 @@ fn the_measured_pair_comes_out_nearly_as_measured() {
     assert!(mps.p95_ms > 1_000.0, "overloaded: {}", mps.p95_ms);
     let preferred = pair(Mode::MpsPriority, under("none"), training);
     near(preferred.service_ms, 9.9, 0.15);
-    near(preferred.training, 0.58, 0.08);
+    near(preferred.training, 0.58, 0.05);
+    near(preferred.p95_ms / p95_ms, 4.9, 0.15);
     let crude = pair(Mode::Mps, Gate::Crude { launches: 8, every: 4, guard_ns: 100_000 }, training);
     near(crude.service_ms, 6.7, 0.05);
     near(crude.training, 0.46, 0.08);
@@ -86,7 +87,7 @@ fn adaptive_gives_more_away_than_priority_and_keeps_the_tail() {
     let adaptive = pair(Mode::MpsPriority, under("adaptive"), training);
     let priority = pair(Mode::MpsPriority, under("priority"), training);
     let shared = pair(Mode::MpsPriority, under("none"), training);
-    assert!(adaptive.training > priority.training * 1.08, "{}", adaptive.training);
+    assert!(adaptive.training > priority.training * 1.05, "{}", adaptive.training);
     assert!(adaptive.p95_ms < p95_ms * 1.25, "{} {p95_ms}", adaptive.p95_ms);
     assert!(shared.p95_ms > p95_ms * 2.0, "{} {p95_ms}", shared.p95_ms);
 }
@@ -130,7 +131,7 @@ fn a_promise_decides_how_much_is_given_away() {
     };
     let (loose_p95, loose) = with("p95=40ms");
     let (tight_p95, tight) = with("p95=10ms");
-    assert!(loose > tight + 0.04, "{loose} {tight}");
+    assert!(loose > tight + 0.03, "{loose} {tight}");
     assert!(loose_p95 < 44.0, "{loose_p95}");
     assert!(tight_p95 < p95_ms * 1.12, "{tight_p95}");
 }
