@@ -61,10 +61,15 @@ pub(super) fn row(case: &Case, system: System, cell: &Cell, alone: &Cell) -> Val
         "training_over_alone": estimate(training(|it| &it.together)),
         "sm_percent": mean_of(&cell.sm_percent).map(rounded),
         "start_seconds": rounded(cell.start_seconds),
-        // In one process both sides draw from one generator of random numbers: their weights are others.
-        "same_results": (!system.is_one_process())
-            .then(|| cell.computed.iter().zip(&alone.computed).all(|(a, b)| a.agrees(b))),
     });
+    // In one process both sides draw from one generator of random numbers: their weights are others.
+    if !system.is_one_process() {
+        let agree = |nth: usize| {
+            cell.computed.iter().zip(&alone.computed).all(|(ours, theirs)| ours.agrees(theirs)[nth])
+        };
+        row["same_answers"] = json!(agree(0));
+        row["same_losses"] = json!(agree(1));
+    }
     if !cell.said.is_empty() {
         row["said"] = json!(cell.said);
     }
@@ -167,8 +172,19 @@ pub(super) fn bars(rows: &[Value]) -> Vec<Bar> {
             let name = format!("{pair}: training alone under apex");
             bars.push(Bar::at_least(name, value, "x", 0.99));
         }
-        let same = f64::from(ours["same_results"] == true);
-        bars.push(Bar::at_least(format!("{pair}: same results under apex"), same, "", 1.0));
+        for what in ["answers", "losses"] {
+            let key = format!("same_{what}");
+            // What varies from run to run without apex too says nothing of apex.
+            let own = |row: &&Value| {
+                let apex = row["system"].as_str().is_some_and(|name| name.starts_with("apex"));
+                row["pair"] == pair && !apex && row[&key] == false
+            };
+            if rows.iter().any(|row| own(&row)) {
+                continue;
+            }
+            let same = f64::from(ours[&key] == true);
+            bars.push(Bar::at_least(format!("{pair}: same {what} under apex"), same, "", 1.0));
+        }
     }
     bars
 }
@@ -225,7 +241,7 @@ mod tests {
     fn measured(pair: &str, system: &str, p95: f64, training: f64) -> Value {
         let it = |value| json!({"value": value, "low": value, "high": value});
         json!({"pair": pair, "core": true, "system": system, "p95_over_alone": it(p95),
-            "training_over_alone": it(training), "same_results": true})
+            "training_over_alone": it(training), "same_answers": true, "same_losses": true})
     }
 
     #[test]

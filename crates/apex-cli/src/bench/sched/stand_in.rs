@@ -54,8 +54,7 @@ pub(crate) fn work(latency: bool, train: bool) -> Result<ExitCode> {
     let kernel = executor.load_ptx(WORK)?.kernel("work")?;
     let mut side = Side { values: executor.zeros::<f32>(ELEMENTS)?, kernel, executor };
     side.request()?;
-    let first = side.executor.download(&side.values)?;
-    let (digest, mut same) = (format!("{:?}", first.first()), true);
+    let mut digests = vec![side.digest()?];
     println!("{}", json!({"ready": "stand-in", "device": "stand-in"}));
     for line in std::io::stdin().lock().lines() {
         let order: Value = serde_json::from_str(&line.context("no more orders")?)?;
@@ -82,7 +81,7 @@ pub(crate) fn work(latency: bool, train: bool) -> Result<ExitCode> {
                 requests.push(json!([scheduled, started, null, monotonic_nanos() - at]));
             }
             if !requests.is_empty() {
-                same &= side.executor.download(&side.values)? == first;
+                digests.push(side.digest()?);
             }
         }
         if train && order["train"].as_bool() == Some(true) {
@@ -94,7 +93,7 @@ pub(crate) fn work(latency: bool, train: bool) -> Result<ExitCode> {
         }
         println!("{}", json!({"requests": requests, "steps": steps}));
     }
-    println!("{}", json!({"digest": digest, "same": same, "losses": []}));
+    println!("{}", json!({"digests": digests, "losses": []}));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -115,6 +114,14 @@ impl Side {
         }
         times.sort_unstable();
         Ok(times[10])
+    }
+
+    /// All bits of the answer as one number (FNV-1a).
+    fn digest(&self) -> Result<String> {
+        let values = self.executor.download(&self.values)?;
+        let mixed = values.iter().flat_map(|value| value.to_le_bytes());
+        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        Ok(format!("{:016x}", mixed.fold(0xcbf2_9ce4_8422_2325, mix)))
     }
 
     fn request(&mut self) -> Result<()> {

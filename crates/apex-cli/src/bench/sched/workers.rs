@@ -71,19 +71,20 @@ pub(super) struct Worker {
 /// What a program computed.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub(super) struct Computed {
-    /// Of the first answer to a request.
-    digest: String,
-    /// Whether every turn ended with that answer.
-    same: bool,
+    /// Of the first answer to a request, and of the last one of every turn.
+    digests: Vec<String>,
     /// Every loss, from the first step on.
     losses: Vec<String>,
 }
 
 impl Computed {
-    /// Whether both computed the same bits, as far as both went.
-    pub(super) fn agrees(&self, other: &Computed) -> bool {
-        let mut steps = self.losses.iter().zip(&other.losses);
-        self.digest == other.digest && self.same && other.same && steps.all(|(a, b)| a == b)
+    /// Whether both answered and learned the same bits, as far as both went.
+    pub(super) fn agrees(&self, other: &Computed) -> [bool; 2] {
+        let equal = |(a, b): (&String, &String)| a == b;
+        [
+            self.digests.iter().zip(&other.digests).all(equal),
+            self.losses.iter().zip(&other.losses).all(equal),
+        ]
     }
 }
 
