@@ -29,6 +29,7 @@ executor() {
     APEX_DEVICE=gpu timeout 60 "$bundle/operations" --test-threads 4
     timeout 170 "$apex" bench exec --json >bench-exec.json
     # It slows kernels down a hundredfold: the groups side by side, without their largest cases.
+    export APEX_TEST_SLOW=1
     for group in batch_norm elementwise fused matmul reduce rows transpose; do
         APEX_DEVICE=gpu timeout 110 compute-sanitizer --tool racecheck "$bundle/operations" "$group::" \
             --skip f64 --skip bf16 --skip long --skip large --test-threads 1 >"racecheck-$group.txt" 2>&1 &

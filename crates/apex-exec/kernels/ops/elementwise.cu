@@ -51,7 +51,7 @@ __device__ __forceinline__ void map(const T *left, const T *right, T *out, u32 c
     UNARY(tanh, T, Math<T>::tanh(x))                                                                   \
     UNARY(gelu, T, gelu<T>(x))                                                                         \
     UNARY(gelu_tanh, T, gelu_tanh<T>(x))                                                               \
-    extern "C" __global__ void __launch_bounds__(256)                                                  \
+    extern "C" __global__ void __launch_bounds__(1024)                                                 \
         vector_add_##T(const T *left, const T *right, T *output, u32 count) {                          \
         map<T, 2>(left, right, output, count, [](Wide<T> x, Wide<T> y) { return x + y; });             \
     }

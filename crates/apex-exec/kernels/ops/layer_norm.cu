@@ -1,8 +1,6 @@
 // Layer normalisation of rows: (x - mean) / sqrt(variance + epsilon), then times gamma plus beta.
 //
 // rows: a row lies in registers; the input is read once, and the variance is taken around the mean.
-// kept: the same where a block takes many long rows: gamma and beta stay in registers, which would else be
-//       read for every row, in float, more than the row itself; the next row is on its way meanwhile.
 // long: one block per row reads it twice; means and squared distances of parts join exactly (Chan).
 // gamma and beta may be absent (null) and are float, for double double.
 
@@ -90,66 +88,6 @@ __device__ __forceinline__ void norm_in_registers(const T *input, const Wide<T> 
 }
 
 template <class T>
-__device__ __forceinline__ void norm_kept(const T *input, const Wide<T> *gamma, const Wide<T> *beta, T *output,
-                                          u32 rows, u32 columns, Wide<T> epsilon) {
-    typedef Wide<T> W;
-    constexpr int RUN = Lanes<T>::count, ITEMS = Items<T>::narrow;
-    __shared__ W sum_of_warp[32], squares_of_warp[32];
-    const u32 group = blockDim.x;
-    auto at = [&](int item) { return ((u32)item * group + threadIdx.x) * RUN; };
-    W scales[ITEMS][RUN], shifts[ITEMS][RUN];
-    Quad next[ITEMS];
-    auto fetch = [&](u32 row) {
-#pragma unroll
-        for (int item = 0; item < ITEMS; item++)
-            if (at(item) < columns) next[item] = load_quad(input + (u64)row * columns + at(item));
-    };
-    fetch(blockIdx.x);
-#pragma unroll
-    for (int item = 0; item < ITEMS; item++) {
-#pragma unroll
-        for (int i = 0; i < RUN; i++) {
-            scales[item][i] = (W)1;
-            shifts[item][i] = (W)0;
-        }
-        if (gamma && at(item) < columns) load_parameters<W, RUN>(gamma + at(item), scales[item]);
-        if (beta && at(item) < columns) load_parameters<W, RUN>(beta + at(item), shifts[item]);
-    }
-    auto add = [](W a, W b) { return a + b; };
-    // The host starts no more blocks than there are rows.
-    for (u32 row = blockIdx.x; row < rows; row += gridDim.x) {
-        W values[ITEMS][RUN], sum = 0, squares = 0;
-#pragma unroll
-        for (int item = 0; item < ITEMS; item++) {
-            if (at(item) >= columns) continue;
-            Packed<T>::unpack(next[item], values[item]);
-#pragma unroll
-            for (int i = 0; i < RUN; i++) sum += values[item][i];
-        }
-        if (row + gridDim.x < rows) fetch(row + gridDim.x);
-        const W mean = join_group(sum, group, sum_of_warp, add, (W)0) / (W)columns;
-#pragma unroll
-        for (int item = 0; item < ITEMS; item++) {
-            if (at(item) >= columns) continue;
-#pragma unroll
-            for (int i = 0; i < RUN; i++) {
-                values[item][i] -= mean;
-                squares += values[item][i] * values[item][i];
-            }
-        }
-        squares = join_group(squares, group, squares_of_warp, add, (W)0);
-        const W inverse = inverse_root(squares / (W)columns + epsilon);
-#pragma unroll
-        for (int item = 0; item < ITEMS; item++) {
-            if (at(item) >= columns) continue;
-#pragma unroll
-            for (int i = 0; i < RUN; i++) values[item][i] = values[item][i] * inverse * scales[item][i] + shifts[item][i];
-            store_quad(output + (u64)row * columns + at(item), Packed<T>::pack(values[item]));
-        }
-    }
-}
-
-template <class T>
 __device__ __forceinline__ void norm_long(const T *input, const Wide<T> *gamma, const Wide<T> *beta, T *output,
                                           u32 columns, Wide<T> epsilon) {
     typedef Wide<T> W;
@@ -213,11 +151,6 @@ __device__ __forceinline__ void norm_long(const T *input, const Wide<T> *gamma, 
         const T *input, const Wide<T> *gamma, const Wide<T> *beta, T *output, u32 rows, u32 columns,   \
         u32 group, Wide<T> epsilon) {                                                                  \
         norm_in_registers<T, Lanes<T>::count, Items<T>::narrow>(input, gamma, beta, output, rows, columns, group, epsilon); \
-    }                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(512) layer_norm_kept_rows_##T(                        \
-        const T *input, const Wide<T> *gamma, const Wide<T> *beta, T *output, u32 rows, u32 columns,   \
-        Wide<T> epsilon) {                                                                             \
-        norm_kept<T>(input, gamma, beta, output, rows, columns, epsilon);                              \
     }                                                                                                  \
     extern "C" __global__ void __launch_bounds__(512) layer_norm_wide_rows_##T(                        \
         const T *input, const Wide<T> *gamma, const Wide<T> *beta, T *output, u32 rows, u32 columns,   \

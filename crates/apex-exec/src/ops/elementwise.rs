@@ -91,6 +91,7 @@ impl Ops<'_> {
         }
         let kernel = self.kernel::<T>(&kernels::ELEMENTWISE, "vector_add")?;
         let grid = launch_shape::<T>(count, 1, self.multiprocessors());
+        let grid = if grid.threads[0] == THREADS { in_large_blocks(grid) } else { grid };
         self.stream.launch(&kernel, grid).arg(&left).arg(&right).arg(&mut sum).arg(&count).run()
     }
 
@@ -195,6 +196,15 @@ named! {
     gelu_tanh, gelu_tanh_in_place, GeluTanh, "The Gaussian error linear unit (with tanh)";
 }
 
+/// Threads of a block, where there are many.
+const THREADS: u32 = 256;
+
+/// The same grid in blocks of the most threads: two inputs are read half a per cent faster so, one four slower.
+fn in_large_blocks(grid: Grid) -> Grid {
+    const LARGE: u32 = 1024;
+    Grid::linear(grid.blocks[0].div_ceil(LARGE / THREADS), LARGE)
+}
+
 /// The grid of a kernel whose threads take so many vectors each.
 pub(crate) fn launch_shape<T: Element>(
     count: u32,
@@ -202,7 +212,7 @@ pub(crate) fn launch_shape<T: Element>(
     multiprocessors: u32,
 ) -> Grid {
     let shares = count.div_ceil(lanes::<T>()).div_ceil(vectors_each);
-    let threads = if shares < 256 * multiprocessors { 64 } else { 256 };
+    let threads = if shares < 256 * multiprocessors { 64 } else { THREADS };
     Grid::linear(shares.div_ceil(threads), threads)
 }
 
@@ -218,7 +228,9 @@ mod tests {
             assert!(vectors * 4 >= u64::from(count));
             assert!((vectors - u64::from(grid.threads[0])) * 4 < u64::from(count));
         }
-        assert_eq!(launch_shape::<f32>(1 << 24, 1, 132).threads[0], 256);
+        let many = launch_shape::<f32>(1 << 24, 1, 132);
+        assert_eq!(many.threads[0], 256);
+        assert_eq!(in_large_blocks(many), Grid::linear(1 << 12, 1024));
         assert_eq!(launch_shape::<f32>(1 << 12, 1, 132).threads[0], 64);
     }
 }

@@ -1,10 +1,9 @@
 //! Layer normalisation over rows.
 //!
-//! A row that fits in registers is read once; a longer one twice, by one block. Where rows are long and many,
-//! a block takes several and keeps gamma and beta, which are more bytes than a row of a 16-bit type.
+//! A row that fits in registers is read once; a longer one twice, by one block.
 
 use super::rows::{RowPlan, on_borders};
-use super::shape::{self, Rows};
+use super::shape;
 use super::{Float, Norm, Ops, kernels};
 use crate::buffer::{Readable, Writable};
 use crate::error::Result;
@@ -12,12 +11,6 @@ use crate::grid::Grid;
 
 /// Threads of a block that takes a long row.
 const LONG_THREADS: u32 = 512;
-
-/// Columns from which gamma and beta are kept, if every block then has at least two rows.
-const KEPT_COLUMNS: u32 = 4096;
-
-/// Threads of a multiprocessor whose registers hold a row, the next one, gamma and beta.
-const KEPT_THREADS: u32 = 512;
 
 impl Ops<'_> {
     /// Brings every row to mean 0 and variance 1, then scales and shifts it by column.
@@ -52,12 +45,9 @@ impl Ops<'_> {
         addresses.extend(norm.addresses());
         let (gamma, beta, epsilon) = norm.parts();
         let plan = RowPlan::new::<T>(rows.columns, on_borders(&addresses));
-        let kept = plan.and_then(|plan| kept_grid(plan, rows, self.multiprocessors()));
-        let kept = kept.filter(|_| gamma.is_some() || beta.is_some());
-        let (variant, grid) = match (kept, plan) {
-            (Some(grid), _) => ("kept_rows", grid),
-            (None, Some(plan)) => (plan.variant, plan.grid(rows)),
-            (None, None) => ("long", Grid::linear(rows.rows, LONG_THREADS)),
+        let (variant, grid) = match plan {
+            Some(plan) => (plan.variant, plan.grid(rows)),
+            None => ("long", Grid::linear(rows.rows, LONG_THREADS)),
         };
         let kernel = self.kernel::<T>(&kernels::LAYER_NORM, &format!("layer_norm_{variant}"))?;
         let absent = [0_u64];
@@ -74,18 +64,9 @@ impl Ops<'_> {
             launch.arg(&rows.rows);
         }
         launch.arg(&rows.columns);
-        if let (Some(plan), None) = (&plan, kept) {
+        if let Some(plan) = &plan {
             launch.arg(&plan.group);
         }
         launch.arg(&epsilon).run()
     }
-}
-
-/// The grid in which blocks keep gamma and beta, if that pays.
-fn kept_grid(plan: RowPlan, rows: Rows, multiprocessors: u32) -> Option<Grid> {
-    if plan.variant != "rows" || plan.group <= 32 || rows.columns < KEPT_COLUMNS {
-        return None;
-    }
-    let blocks = multiprocessors * (KEPT_THREADS / plan.group).max(1);
-    (rows.rows >= 2 * blocks).then(|| Grid::linear(blocks, plan.group))
 }
