@@ -19,6 +19,7 @@ pub(crate) mod duration;
 mod exempt;
 mod flight;
 mod hold;
+mod lanes;
 mod notes;
 mod pressure;
 mod priority;
@@ -236,7 +237,7 @@ impl Gate {
     /// threads launch.
     #[inline(never)]
     fn goes_on_elsewhere(&self, thread: &mut Thread, stream: u64) -> bool {
-        let lane = self.bursts.find(stream_key(stream, thread.context, thread));
+        let lane = self.bursts.lanes.find(stream_key(stream, thread.context, thread));
         let Some(lane) = lane.filter(|_| self.bursts.is_open()) else { return false };
         (thread.tally.lane, thread.tally.stream) = (lane, stream);
         self.bursts.count(&self.page, self.slot, lane, lane.is_of(thread::number()));

@@ -2,11 +2,9 @@
 //!
 //! A burst begins with the first input copy or launch after a pause and ends when the program has waited for
 //! all of it: then it has its answer and the GPU is free. A launch only stores; clocks are read when a burst
-//! opens and ends, and at one launch in eight. Which launches a wait covers is known by stream, and by the
-//! events that lead from one stream to another. A program that asks instead of waiting has waited when the answer is
-//! yes. One that does neither ends no burst here; the others stop believing in it some time after its last launch,
-//! and a new burst begins with the next one. Nor does a stream hold a burst open that got nothing more for a while in
-//! which the program waited for others: nobody waits for what it holds (PyTorch sets up the capture of a graph so).
+//! opens and ends, and at one launch in eight. Which launches a wait covers the lanes know ([`super::lanes`]). A program
+//! that asks instead of waiting has waited when the answer is yes. One that does neither ends no burst here; the others
+//! stop believing in it some time after its last launch, and a new burst begins with the next one.
 //!
 //! A locked instruction costs as much as all else that a launch does here, so a launch has none as long as one
 //! thread alone launches on a stream: the lane is then that thread's own, and it counts with a plain store, then
@@ -18,25 +16,19 @@
 //! wait for another stream may then end the burst one launch too early; the next launch opens it again.
 
 use super::barrier;
+use super::lanes::{Lane, Lanes, add};
 use super::view::{bits, in_flight_of};
 use crate::lock::{Lock, locked};
 use crate::thread;
 use apex_core::gate_page::{BurstWord, Grant, Own, Page, Setting, Shared};
 use apex_core::time::monotonic_nanos;
 use apex_policy::schedule::{Burst, Rhythm, Work, harm_kept_ns};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-const LANES: usize = 16;
-const EVENTS: usize = 64;
 /// A pause after which a launch belongs to another burst, whatever was waited for.
 const PAUSE_NS: u64 = 20_000_000;
-/// Streams that the default stream waits for: those made without `CU_STREAM_NON_BLOCKING`. By place, so that of two
-/// with the same place one may be forgotten; who waits for the default stream then waits on for the other.
-static BLOCKING: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 /// One launch in so many tells its time.
 pub(super) const TELL_EVERY: u32 = 8;
-/// Instead of a thread, whose number is an address.
-const SEVERAL: u64 = 1;
 
 /// The bursts of this program on one GPU. What a launch reads comes first.
 #[repr(C)]
@@ -50,34 +42,8 @@ pub(super) struct Bursts {
     harm_before: AtomicU64,
     /// Predicted time of what was launched in this burst, by what it presses on.
     pressed: [AtomicU64; 3],
-    lanes: [Lane; LANES],
-    events: [Event; EVENTS],
+    pub(super) lanes: Lanes,
     rhythm: Lock<Rhythm>,
-}
-
-/// A stream: how many things were launched on it, and how many of them are done. What a launch touches lies in
-/// its first line of memory.
-#[derive(Default)]
-#[repr(C, align(64))]
-pub(super) struct Lane {
-    key: AtomicU64,
-    /// The thread that alone launches on it; [`SEVERAL`] where there are more, 0 where there was none.
-    owner: AtomicU64,
-    last: AtomicU64,
-    done: AtomicU64,
-    /// What had been launched when a wait for others was first over without it, and when that was.
-    left: AtomicU64,
-    left_at: AtomicU64,
-    /// For each other stream, up to where it is done when this one is.
-    carries: [AtomicU64; LANES],
-}
-
-/// An event that was recorded: behind what.
-#[derive(Default)]
-struct Event {
-    handle: AtomicU64,
-    lane: AtomicU64,
-    last: AtomicU64,
 }
 
 impl Bursts {
@@ -88,8 +54,7 @@ impl Bursts {
             copies: AtomicU64::new(0),
             harm_before: AtomicU64::new(0),
             pressed: core::array::from_fn(|_| AtomicU64::new(0)),
-            lanes: core::array::from_fn(|_| Lane::default()),
-            events: core::array::from_fn(|_| Event::default()),
+            lanes: Lanes::new(),
             rhythm: Lock::new(Rhythm::default()),
         }
     }
@@ -98,11 +63,6 @@ impl Bursts {
     #[inline(always)]
     pub(super) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
-    }
-
-    /// The lane of a stream, if something was launched on it.
-    pub(super) fn find(&self, key: u64) -> Option<&Lane> {
-        self.lanes.iter().find(|lane| lane.key.load(Ordering::Relaxed) == key)
     }
 
     /// A launch goes down in a burst that is open, on a lane of the calling thread alone or of several.
@@ -116,7 +76,7 @@ impl Bursts {
 
     #[cold]
     fn begin_unless_done(&self, page: &Page, slot: usize) {
-        if !self.is_done() {
+        if !self.lanes.is_done() {
             self.begin(page, slot);
         }
     }
@@ -131,14 +91,14 @@ impl Bursts {
         launches: u32,
         work: &Work,
     ) -> &Lane {
-        let lane = &self.lanes[self.lane(key)];
+        let lane = self.lanes.of(key);
         let me = thread::number();
         lane.share_with(me);
         lane.count(lane.is_of(me));
         if !self.is_open() {
             self.begin(page, slot);
         }
-        let number = lane.last.load(Ordering::Relaxed);
+        let number = lane.launched();
         let word = |word| page.own(slot, word);
         let predicted_ns = work.predicted_ns * u64::from(launches);
         add(word(Own::BurstPredicted), predicted_ns);
@@ -189,7 +149,7 @@ impl Bursts {
         store(Own::LastActivity, now);
         store(Own::BurstPredicted, 0);
         // The one that opens it is counted already.
-        self.before.store(self.launched().wrapping_sub(1), Ordering::Relaxed);
+        self.before.store(self.lanes.launched().wrapping_sub(1), Ordering::Relaxed);
         self.copies.store(0, Ordering::Relaxed);
         store(Own::Sms, 0);
         self.pressed.iter().for_each(|sum| sum.store(0, Ordering::Relaxed));
@@ -208,118 +168,33 @@ impl Bursts {
 
     /// The program has waited for a stream, or for everything.
     pub(super) fn waited(&self, page: &Page, slot: usize, key: Option<u64>) {
-        match key {
-            Some(key) => {
-                self.done(self.lane(key), u64::MAX);
-                if is_default(key) {
-                    self.blocking().for_each(|lane| self.done(lane, u64::MAX));
-                }
-            }
-            None => (0..LANES).for_each(|lane| self.done(lane, u64::MAX)),
-        }
+        self.lanes.waited(key);
         self.end_if_done(page, slot);
     }
 
     /// The program has waited for an event.
     pub(super) fn waited_event(&self, page: &Page, slot: usize, event: u64) {
-        if let Some((lane, last)) = self.recorded_at(event) {
-            self.done(lane, last);
-        }
+        self.lanes.waited_event(event);
         self.end_if_done(page, slot);
-    }
-
-    /// An event was recorded on a stream.
-    pub(super) fn recorded(&self, event: u64, key: u64) {
-        let lane = self.lane(key);
-        let kept = &self.events[event_place(event)];
-        kept.handle.store(0, Ordering::Relaxed);
-        kept.lane.store(lane as u64, Ordering::Relaxed);
-        kept.last.store(self.lanes[lane].last.load(Ordering::Relaxed), Ordering::Relaxed);
-        kept.handle.store(event, Ordering::Release);
-    }
-
-    /// A stream waits for an event: who waits for the stream has waited for what is before the event too.
-    pub(super) fn joins(&self, key: u64, event: u64) {
-        if let Some((from, last)) = self.recorded_at(event) {
-            self.lanes[self.lane(key)].carries[from].fetch_max(last, Ordering::Relaxed);
-        }
-    }
-
-    fn recorded_at(&self, event: u64) -> Option<(usize, u64)> {
-        let kept = &self.events[event_place(event)];
-        (kept.handle.load(Ordering::Acquire) == event).then(|| {
-            (kept.lane.load(Ordering::Relaxed) as usize % LANES, kept.last.load(Ordering::Relaxed))
-        })
-    }
-
-    fn done(&self, lane: usize, up_to: u64) {
-        let this = &self.lanes[lane];
-        let last = this.last.load(Ordering::SeqCst);
-        this.done.fetch_max(up_to.min(last), Ordering::SeqCst);
-        if up_to >= last {
-            for (other, carried) in self.lanes.iter().zip(&this.carries) {
-                let until = carried.load(Ordering::Relaxed);
-                other.done.fetch_max(until, Ordering::SeqCst);
-            }
-        }
-    }
-
-    /// The streams that the default stream waits for.
-    fn blocking(&self) -> impl Iterator<Item = usize> {
-        let key = |lane: &Lane| lane.key.load(Ordering::Relaxed);
-        (0..LANES).filter(move |&lane| is_blocking(key(&self.lanes[lane])))
     }
 
     fn end_if_done(&self, page: &Page, slot: usize) {
         if !self.open.load(Ordering::SeqCst) {
             return;
         }
-        if self.is_done() || self.rest_is_forsaken(monotonic_nanos()) {
+        if self.lanes.is_done() || self.lanes.rest_is_forsaken(monotonic_nanos(), PAUSE_NS) {
             self.end(page, slot);
         }
-    }
-
-    /// Whether nobody waits for what is not done: those streams got nothing more while the program waited for others.
-    #[cold]
-    fn rest_is_forsaken(&self, now: u64) -> bool {
-        let mut all = true;
-        for lane in &self.lanes {
-            let last = lane.last.load(Ordering::SeqCst);
-            if last <= lane.done.load(Ordering::SeqCst) {
-                continue;
-            }
-            if lane.left.swap(last, Ordering::Relaxed) != last {
-                lane.left_at.store(now, Ordering::Relaxed);
-                all = false;
-            } else if now.saturating_sub(lane.left_at.load(Ordering::Relaxed)) < PAUSE_NS {
-                all = false;
-            } else {
-                lane.done.fetch_max(last, Ordering::SeqCst);
-            }
-        }
-        all
     }
 
     fn end(&self, page: &Page, slot: usize) {
         self.finish(page, slot, monotonic_nanos());
         // Another thread may have launched between the two looks.
         let me = thread::number();
-        if self.lanes.iter().any(|lane| lane.is_of_another(me)) {
+        if self.lanes.may_be_launching(me) {
             barrier::everywhere();
         }
         self.begin_unless_done(page, slot);
-    }
-
-    /// What was launched and copied on all streams since the beginning.
-    fn launched(&self) -> u64 {
-        let last = |lane: &Lane| lane.last.load(Ordering::Relaxed);
-        self.lanes.iter().map(last).fold(0, u64::wrapping_add)
-    }
-
-    fn is_done(&self) -> bool {
-        self.lanes
-            .iter()
-            .all(|lane| lane.last.load(Ordering::SeqCst) <= lane.done.load(Ordering::SeqCst))
     }
 
     fn finish(&self, page: &Page, slot: usize, end: u64) {
@@ -330,6 +205,7 @@ impl Bursts {
         let store = |word, value| page.own(slot, word).store(value, Ordering::Relaxed);
         let harm = page.shared(Shared::HarmNs).load(Ordering::Relaxed);
         let launches = self
+            .lanes
             .launched()
             .wrapping_sub(self.before.load(Ordering::Relaxed))
             .saturating_sub(self.copies.load(Ordering::Relaxed));
@@ -359,105 +235,11 @@ impl Bursts {
         page.wake_all();
     }
 
-    #[inline(always)]
-    fn lane(&self, key: u64) -> usize {
-        for (nth, lane) in self.lanes.iter().enumerate() {
-            let there = lane.key.load(Ordering::Relaxed);
-            if there == key {
-                return nth;
-            }
-            if there == 0
-                && lane
-                    .key
-                    .compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed)
-                    .map_or_else(|taken| taken == key, |_| true)
-            {
-                return nth;
-            }
-        }
-        LANES - 1
-    }
-
     /// Contexts ended: nothing of them is waited for any more.
     pub(super) fn forget(&self, page: &Page, slot: usize) {
         self.waited(page, slot, None);
-        for lane in &self.lanes {
-            // Threads that keep the lane as theirs look for it again.
-            lane.owner.store(0, Ordering::Relaxed);
-            lane.key.store(0, Ordering::Relaxed);
-        }
+        self.lanes.forget();
     }
-}
-
-impl Lane {
-    /// One more goes down. When this returns, whether the burst is open may be asked.
-    #[inline(always)]
-    fn count(&self, is_own: bool) {
-        if is_own {
-            add(&self.last, 1);
-            // Whoever ends the burst has this processor do the same between its two looks.
-            compiler_fence(Ordering::SeqCst);
-        } else {
-            self.last.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    /// Whether this thread alone launches on it.
-    #[inline(always)]
-    pub(super) fn is_of(&self, thread: u64) -> bool {
-        self.owner.load(Ordering::Relaxed) == thread
-    }
-
-    /// Whether one other thread alone launches on it.
-    fn is_of_another(&self, thread: u64) -> bool {
-        let owner = self.owner.load(Ordering::Relaxed);
-        owner > SEVERAL && owner != thread
-    }
-
-    /// This thread launches on it from here on.
-    fn share_with(&self, thread: u64) {
-        if self.is_of(thread) {
-            return;
-        }
-        let thread = if barrier::is_there() { thread } else { SEVERAL };
-        let first = self.owner.compare_exchange(0, thread, Ordering::SeqCst, Ordering::Relaxed);
-        if first.is_err_and(|owner| owner != thread) {
-            self.owner.store(SEVERAL, Ordering::SeqCst);
-        }
-    }
-}
-
-/// Not atomic as a whole: two threads may lose a part of the sum, which is an estimate.
-#[inline(always)]
-fn add(word: &AtomicU64, more: u64) {
-    word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
-}
-
-/// The number of a context's default stream is odd: see `stream_key`.
-fn is_default(key: u64) -> bool {
-    key & 1 != 0
-}
-
-/// A stream was made.
-pub(super) fn stream_made(stream: u64, non_blocking: bool) {
-    let place = &BLOCKING[stream_place(stream)];
-    if !non_blocking {
-        place.store(stream, Ordering::Relaxed);
-    } else if place.load(Ordering::Relaxed) == stream {
-        place.store(0, Ordering::Relaxed);
-    }
-}
-
-fn is_blocking(key: u64) -> bool {
-    key != 0 && BLOCKING[stream_place(key)].load(Ordering::Relaxed) == key
-}
-
-fn stream_place(stream: u64) -> usize {
-    (stream.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % BLOCKING.len()
-}
-
-fn event_place(event: u64) -> usize {
-    (event.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % EVENTS
 }
 
 #[cfg(test)]
@@ -468,7 +250,7 @@ mod tests {
     use super::*;
     use apex_core::gate_page::Files;
 
-    const KEY: u64 = 0x1000;
+    pub(super) const KEY: u64 = 0x1000;
 
     pub(super) fn page(name: &str) -> Page {
         let directory =
@@ -483,7 +265,7 @@ mod tests {
 
     /// One launch as the gate makes it, by a thread with this number.
     pub(super) fn launch(bursts: &Bursts, page: &Page, thread: u64) {
-        match bursts.find(KEY).filter(|lane| bursts.is_open() && lane.is_of(thread)) {
+        match bursts.lanes.find(KEY).filter(|lane| bursts.is_open() && lane.is_of(thread)) {
             Some(lane) => bursts.count(page, 0, lane, true),
             None => {
                 let lane = bursts.touch(
@@ -504,7 +286,7 @@ mod tests {
         let (page, bursts) = (page("lasts"), Bursts::new());
         bursts.touch(&page, 0, KEY, 0, &Work::default());
         (0..5).for_each(|_| launch(&bursts, &page, 64));
-        bursts.recorded(7, KEY);
+        bursts.lanes.recorded(7, KEY);
         launch(&bursts, &page, 64);
         bursts.waited_event(&page, 0, 7);
         assert!(bursts.is_open(), "a launch came after the event");
@@ -522,20 +304,20 @@ mod tests {
     fn a_second_thread_makes_a_lane_shared_and_an_end_of_contexts_makes_it_free() {
         let (page, bursts) = (page("shared"), Bursts::new());
         launch(&bursts, &page, 64);
-        let lane = bursts.find(KEY).unwrap();
+        let lane = bursts.lanes.find(KEY).unwrap();
         assert!(lane.is_of(64));
         lane.share_with(128);
         assert!(!lane.is_of(64) && !lane.is_of(128) && !lane.is_of_another(192));
         bursts.forget(&page, 0);
-        assert!(bursts.find(KEY).is_none() && !bursts.is_open());
+        assert!(bursts.lanes.find(KEY).is_none() && !bursts.is_open());
     }
 
     #[test]
     fn a_launch_between_the_two_looks_of_a_wait_keeps_the_burst_open() {
         let (page, bursts) = (page("between"), Bursts::new());
         launch(&bursts, &page, 64);
-        bursts.done(0, u64::MAX);
-        assert!(bursts.is_done());
+        bursts.lanes.waited(None);
+        assert!(bursts.lanes.is_done());
         // Another thread launches after that look.
         launch(&bursts, &page, 64);
         bursts.end(&page, 0);
@@ -545,47 +327,12 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_holds_no_burst_open_for_long() {
-        let (page, bursts) = (page("forsaken"), Bursts::new());
-        let touch = |key| bursts.touch(&page, 0, key, 1, &Work::default());
-        touch(0x2000);
-        launch(&bursts, &page, 64);
-        bursts.waited(&page, 0, Some(KEY));
-        assert!(bursts.is_open(), "the other stream may be waited for yet");
-        let since = bursts.find(0x2000).unwrap().left_at.load(Ordering::Relaxed);
-        assert!(!bursts.rest_is_forsaken(since + PAUSE_NS - 1));
-        touch(0x2000);
-        assert!(!bursts.rest_is_forsaken(since + PAUSE_NS), "it is in use");
-        assert!(!bursts.rest_is_forsaken(since + 2 * PAUSE_NS - 1));
-        assert!(bursts.rest_is_forsaken(since + 2 * PAUSE_NS));
-        bursts.waited(&page, 0, Some(KEY));
-        assert!(!bursts.is_open());
-        launch(&bursts, &page, 64);
-        bursts.waited(&page, 0, Some(KEY));
-        assert!(!bursts.is_open());
-    }
-
-    #[test]
-    fn who_waits_for_the_default_stream_waits_for_blocking_ones() {
-        let (page, bursts) = (page("blocking"), Bursts::new());
-        const DEFAULT: u64 = 0x7001;
-        stream_made(0x3000, false);
-        stream_made(0x4000, true);
-        bursts.touch(&page, 0, 0x3000, 1, &Work::default());
-        bursts.waited(&page, 0, Some(DEFAULT));
-        assert!(!bursts.is_open());
-        bursts.touch(&page, 0, 0x4000, 1, &Work::default());
-        bursts.waited(&page, 0, Some(DEFAULT));
-        assert!(bursts.is_open());
-    }
-
-    #[test]
     fn a_launch_that_finds_its_burst_ended_opens_the_next() {
         let (page, bursts) = (page("ended"), Bursts::new());
         launch(&bursts, &page, 64);
         bursts.waited(&page, 0, None);
         // It saw the burst open and was overtaken by its end.
-        bursts.count(&page, 0, bursts.find(KEY).unwrap(), true);
+        bursts.count(&page, 0, bursts.lanes.find(KEY).unwrap(), true);
         assert!(bursts.is_open());
     }
 }

@@ -3,7 +3,7 @@
 //! Waits, copies and events come here after the driver has answered, and only tell: nothing is held here.
 
 use super::attach::{here, own_key};
-use super::{Gate, burst, exempt, is_on};
+use super::{Gate, exempt, is_on, lanes};
 use crate::process::guard;
 use crate::{capture, thread};
 use apex_core::time::monotonic_nanos;
@@ -58,7 +58,7 @@ pub(crate) fn copied(to_host: bool, stream: Option<u64>) {
 /// A stream was made.
 pub(crate) fn stream_made(stream: u64, flags: u32) {
     const NON_BLOCKING: u32 = 1;
-    burst::stream_made(stream, flags & NON_BLOCKING != 0);
+    lanes::stream_made(stream, flags & NON_BLOCKING != 0);
 }
 
 /// An event was made; one that another process may open is kept in mind.
@@ -76,7 +76,7 @@ pub(crate) fn event_recorded(event: u64, stream: u64) {
         guard(|| {
             let (gate, _, key) = here(stream)?;
             if gate.has_bursts {
-                gate.bursts.recorded(event, gate.named_by(stream, key));
+                gate.bursts.lanes.recorded(event, gate.named_by(stream, key));
             }
             Some(())
         });
@@ -89,7 +89,7 @@ pub(crate) fn stream_waits(stream: u64, event: u64) {
         guard(|| {
             let (gate, _, key) = here(stream)?;
             if gate.has_bursts {
-                gate.bursts.joins(gate.named_by(stream, key), event);
+                gate.bursts.lanes.joins(gate.named_by(stream, key), event);
             }
             Some(())
         });
@@ -99,7 +99,7 @@ pub(crate) fn stream_waits(stream: u64, event: u64) {
 impl Gate {
     /// A note of a copy or an event does not say which default stream is meant: the thread's own, if it has used that.
     fn named_by(&self, stream: u64, key: u64) -> u64 {
-        let own = own_key().filter(|&own| stream == 0 && self.bursts.find(own).is_some());
+        let own = own_key().filter(|&own| stream == 0 && self.bursts.lanes.find(own).is_some());
         own.unwrap_or(key)
     }
 }

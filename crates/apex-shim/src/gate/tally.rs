@@ -4,7 +4,8 @@
 //! stands for those that were only counted. What is counted is told before the thread waits or ends, so that the page
 //! is never behind by more than a thread's next look.
 
-use super::burst::{self, Lane};
+use super::burst;
+use super::lanes::Lane;
 use super::{Gate, duration};
 
 /// Launches that a thread counts before it tells the page, while nobody asks.

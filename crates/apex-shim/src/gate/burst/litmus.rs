@@ -6,7 +6,7 @@
 //! lines that lie in no cache, made right before, keep it there for long enough: without the barrier dozens of ten
 //! thousand rounds end so, where the two threads have a processor each.
 
-use super::tests::{launch, page};
+use super::tests::{KEY, launch, page};
 use super::*;
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,7 @@ fn of_a_launch_and_an_end_at_once_one_sees_the_other() {
             rounds += 1;
             // A burst is open, all of it is done, and the other thread stands still.
             launch(&bursts, &page, LAUNCHER);
-            bursts.done(0, u64::MAX);
+            bursts.lanes.waited(Some(KEY));
             cold.iter().for_each(flush);
             round.store(rounds, Ordering::SeqCst);
             // Each round meets the launch at another moment.
@@ -67,7 +67,7 @@ fn of_a_launch_and_an_end_at_once_one_sees_the_other() {
             while launched.load(Ordering::Acquire) != rounds {
                 core::hint::spin_loop();
             }
-            lost += u64::from(!bursts.is_open() && !bursts.is_done());
+            lost += u64::from(!bursts.is_open() && !bursts.lanes.is_done());
             bursts.waited(&page, 0, None);
         }
         round.store(OVER, Ordering::SeqCst);
