@@ -17,6 +17,7 @@ use apex_daemon::advice::{Advice, of_session, show_top};
 use apex_daemon::progress::Progress;
 use apex_daemon::read::Stored;
 use apex_daemon::recording::Recording;
+use apex_daemon::schedule::mps::Mps;
 use apex_daemon::session::new_id;
 use apex_daemon::show::{Layout, report};
 use apex_daemon::summary::Summary;
@@ -188,12 +189,12 @@ fn watch(
         wait
     })?;
     let exit = exit_of(status);
-    let shared = sharing.and_then(Sharing::finish);
+    let (shared, mps) = sharing.map(Sharing::finish).unwrap_or_default();
     if let Some(sentence) = &shared {
         recording.note(sentence.clone());
     }
     let (summary, notes) = recording.finish(Some(exit));
-    notes.iter().for_each(|sentence| say(sentence));
+    notes.iter().chain(&mps.and_then(Mps::end)).for_each(|sentence| say(sentence));
     let end = Box::new(move || signals.end_like(exit));
     Ok((Some((summary, shared, end)), ExitCode::SUCCESS))
 }

@@ -124,17 +124,16 @@ impl Sharing {
         }
     }
 
-    /// The program has ended. What is to be said of it; nothing if it took no part.
-    pub(crate) fn finish(mut self) -> Option<String> {
+    /// The program has ended. What is to be said of it, nothing if it took no part; and MPS, whose end may take a while
+    /// that is not the program's.
+    pub(crate) fn finish(mut self) -> (Option<String>, Option<Mps>) {
         self.counts.look();
         if let Some(keeper) = self.keeper.take() {
             keeper.stop().iter().for_each(|sentence| say(sentence));
         }
-        let mps = self.mps.is_some();
-        if let Some(sentence) = self.mps.take().and_then(Mps::end) {
-            say(&sentence);
-        }
-        self.counts.total().map(|totals| sentence(&totals, mps || self.order.mps))
+        let mps = self.mps.take();
+        let with_mps = mps.is_some() || self.order.mps;
+        (self.counts.total().map(|totals| sentence(&totals, with_mps)), mps)
     }
 }
 

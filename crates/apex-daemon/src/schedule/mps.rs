@@ -62,8 +62,8 @@ impl Mps {
             if mps.process().is_none() {
                 mps.launch()?;
             }
-            let _ = lock.unlock();
         }
+        // Made of the other in place, so that nobody who leaves can stop what was just started.
         share(&lock)
             .map_err(|error| format!("{} cannot be locked: {error}", mps.directory.display()))?;
         mps.lock = Some(lock);
