@@ -161,7 +161,7 @@ fn a_stream_that_nobody_waits_for_holds_no_burst_open() {
     let ended = place.watch_with(&["--class", "latency"], &linked("forsaken_stream"), &[]).ended;
     ended.check_success();
     // The first ones are one, until it is clear that nobody will.
-    assert!((40..=60).contains(&bursts(&ended)), "{}", ended.stderr);
+    assert!((40..70).contains(&bursts(&ended)), "{}", ended.stderr);
 }
 
 #[test]
