@@ -2,7 +2,9 @@
 //!
 //! Of a session its busiest process is taken, and of that the second half of its launches: the first holds
 //! loading and warming up. The steps are its calls in the order of their times, with the time that it spent
-//! elsewhere between them; a launch takes as long as launches of its kernel and shape took in the middle, and
+//! elsewhere between them. A program far ahead of the GPU waits inside a launch until there is room again, and where
+//! the end of that call was not recorded it looks like its own time: so no more counts than twice what it usually
+//! took from that kernel to the next. A launch takes as long as launches of its kernel and shape took in the middle, and
 //! where none was timed as long as the others of the session. A program whose waits are followed by pauses of its
 //! own is taken for one that answers requests, each from a wait to the next; the others start over at their end.
 
@@ -146,7 +148,8 @@ pub fn recorded(
             seen <= launches / 2
         })
         .collect();
-    let requests = requests(&steady, &kernels);
+    let paces = Paces::of(&steady);
+    let requests = requests(&steady, &kernels, &paces);
     let answers = requests.len() >= LEAST_REQUESTS;
     let class = class.unwrap_or(if answers { Class::Latency } else { Class::Batch });
     let start_ns = requests.first().map_or(0, |request| request.0);
@@ -161,7 +164,7 @@ pub fn recorded(
         passes: if answers {
             requests.into_iter().map(|request| request.1).collect()
         } else {
-            vec![steps(&steady, &kernels)]
+            vec![steps(&steady, &kernels, &paces)]
         },
     })
 }
@@ -241,7 +244,7 @@ fn shaped(nanos: u64, waves: f64, sms: u32, bottleneck: Bottleneck) -> Kernel {
 }
 
 /// The requests: when each began, and its steps.
-fn requests(rows: &[Row], kernels: &Kernels) -> Vec<(u64, Vec<Step>)> {
+fn requests(rows: &[Row], kernels: &Kernels, paces: &Paces) -> Vec<(u64, Vec<Step>)> {
     let mut requests = Vec::new();
     let mut from = 0;
     for at in 0..rows.len() {
@@ -250,7 +253,7 @@ fn requests(rows: &[Row], kernels: &Kernels) -> Vec<(u64, Vec<Step>)> {
         if waited && pause.is_none_or(|pause| pause > PAUSE_NS) {
             let request = &rows[from..=at];
             if request.iter().any(|row| is_launch(&row.what)) {
-                requests.push((request[0].time_ns, steps(request, kernels)));
+                requests.push((request[0].time_ns, steps(request, kernels, paces)));
             }
             from = at + 1;
         }
@@ -258,15 +261,51 @@ fn requests(rows: &[Row], kernels: &Kernels) -> Vec<(u64, Vec<Step>)> {
     requests
 }
 
-fn steps(rows: &[Row], kernels: &Kernels) -> Vec<Step> {
-    let mut steps = Vec::new();
-    let mut ended: Option<u64> = None;
-    for row in rows {
-        let between = ended.map_or(0, |ended| row.time_ns.saturating_sub(ended));
-        if between > 0 {
-            steps.push(Step::Host(between));
+/// How long the program takes from one kernel's launch to another's: the lower quartile.
+struct Paces(HashMap<(u32, u32), u64>);
+
+impl Paces {
+    fn of(rows: &[Row]) -> Paces {
+        let mut times: HashMap<(u32, u32), Vec<u64>> = HashMap::new();
+        for pair in rows.windows(2) {
+            if let Some(key) = Paces::key(&pair[0], &pair[1]) {
+                times.entry(key).or_default().push(between(&pair[0], &pair[1]));
+            }
         }
-        ended = Some(row.end_ns());
+        let quartile = |mut times: Vec<u64>| {
+            times.sort_unstable();
+            times[times.len() / 4]
+        };
+        Paces(times.into_iter().map(|(key, times)| (key, quartile(times))).collect())
+    }
+
+    fn key(before: &Row, after: &Row) -> Option<(u32, u32)> {
+        let kernel = |row: &Row| match row.what {
+            What::Launch(launch) => Some(launch.kernel.0),
+            _ => None,
+        };
+        Some((kernel(before)?, kernel(after)?))
+    }
+
+    /// The time that the program itself took between the two.
+    fn own_ns(&self, before: &Row, after: &Row) -> u64 {
+        let usual = Paces::key(before, after).and_then(|key| self.0.get(&key));
+        between(before, after).min(usual.map_or(u64::MAX, |usual| 2 * usual))
+    }
+}
+
+fn between(before: &Row, after: &Row) -> u64 {
+    after.time_ns.saturating_sub(before.end_ns())
+}
+
+fn steps(rows: &[Row], kernels: &Kernels, paces: &Paces) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut before: Option<&Row> = None;
+    for row in rows {
+        let host_ns = before.replace(row).map_or(0, |before| paces.own_ns(before, row));
+        if host_ns > 0 {
+            steps.push(Step::Host(host_ns));
+        }
         match row.what {
             What::Launch(_) | What::GraphLaunch { .. } => {
                 steps.push(Step::Launch(kernels.kernels(row)));
@@ -309,6 +348,8 @@ fn short(command: &String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use apex_core::KernelId;
+    use apex_core::event::{CallId, Launch};
 
     fn describe(text: &str) -> Result<Vec<Program>, Error> {
         let directory = tempfile::tempdir().unwrap();
@@ -327,6 +368,43 @@ mod tests {
         assert!((30..75).contains(&programs[0].arrivals.as_ref().unwrap().len()));
         assert!(programs[0].sla.is_some() && programs[1].arrivals.is_none());
         assert_eq!(programs[1].launches().count(), 5);
+    }
+
+    fn launch(time_ns: u64, kernel: u32) -> Row {
+        let shape = LaunchShape::default();
+        let launch =
+            Launch { kernel: KernelId(kernel), shape, cooperative: false, captured: false };
+        Row {
+            time_ns,
+            host_ns: 0,
+            process: 1,
+            pid: 1,
+            tid: 1,
+            call: CallId(0),
+            result: 0,
+            device: Some(0),
+            context: 1,
+            stream: 0,
+            what: What::Launch(launch),
+            pageable: None,
+        }
+    }
+
+    #[test]
+    fn a_wait_inside_a_launch_is_not_the_programs_own_time() {
+        let mut rows = Vec::new();
+        let mut now = 0;
+        for round in 0..8 {
+            for kernel in [1, 2, 3] {
+                rows.push(launch(now, kernel));
+                // In two rounds of eight the queue was full.
+                now += if round % 4 == 3 { 8_000_000 } else { 10_000 * u64::from(kernel) };
+            }
+        }
+        let paces = Paces::of(&rows);
+        let own = |before: usize| paces.own_ns(&rows[before], &rows[before + 1]);
+        assert_eq!([own(0), own(1), own(2)], [10_000, 20_000, 30_000]);
+        assert_eq!([own(9), own(10), own(11)], [20_000, 40_000, 60_000]);
     }
 
     #[test]
