@@ -29,9 +29,10 @@ const OF_LIMIT: f64 = 0.9;
 /// Bounds of the budget in flight. The lower one still hides the time of a launch, the upper one hides a pause of
 /// the launching program; more would only make bursts wait.
 const BUDGET_NS: [f64; 2] = [100_000.0, 1_200_000.0];
-/// After so long without a burst another is not expected at any moment, and the budget hides whatever the launching
-/// program does: one burst may have to wait for it.
+/// After so long without a burst, and so many of its usual pauses, a program is at rest: another burst is not expected
+/// at any moment, and the budget hides whatever the launching program does. One burst may have to wait for it.
 const QUIET_NS: u64 = 500_000_000;
+const QUIET_PAUSES: f64 = 10.0;
 const QUIET_BUDGET_NS: f64 = 4_000_000.0;
 /// The most that work beside a burst may add to it, as a part of its length.
 const MOST_ALLOWANCE: f64 = 4.0;
@@ -64,6 +65,8 @@ struct Learned {
     watch: Watch,
     pauses: Pauses,
     last_end_ns: Option<u64>,
+    /// Mean of the pauses.
+    pause_ns: f64,
     /// What was in flight when a burst began, in the mean of those that came upon anything.
     ahead_ns: f64,
     /// Since the last turn of the loop: bursts ended, and others had work for the device.
@@ -81,6 +84,7 @@ impl Default for Learned {
             watch: Watch::default(),
             pauses: Pauses::default(),
             last_end_ns: None,
+            pause_ns: 0.0,
             ahead_ns: 0.0,
             has_news: false,
             crowded: false,
@@ -159,7 +163,9 @@ impl Learned {
         self.has_news |= !bursts.is_empty();
         for burst in bursts {
             if let Some(ended) = self.last_end_ns {
-                self.pauses.observe(burst.start_ns.saturating_sub(ended));
+                let pause_ns = burst.start_ns.saturating_sub(ended);
+                self.pauses.observe(pause_ns);
+                self.pause_ns += (pause_ns as f64 - self.pause_ns) * NEWEST;
             }
             self.last_end_ns = Some(burst.end_ns);
             if burst.ahead_ns > 0 {
@@ -210,9 +216,10 @@ impl Learned {
     ) -> Limits {
         // Single launches may be longer than the budget; then it is they that the next burst comes upon.
         let guard_ns = self.pauses.best_guard_ns((self.budget_ns * 0.6).max(self.ahead_ns));
-        let is_recent = |ended: u64| now_ns.saturating_sub(ended) < QUIET_NS;
-        let quiet = program.open_since_ns.is_none() && !self.last_end_ns.is_some_and(is_recent);
-        let budget_ns = if quiet { QUIET_BUDGET_NS } else { self.budget_ns };
+        let rest_ns = QUIET_NS.max((QUIET_PAUSES * self.pause_ns) as u64);
+        let is_recent = |ended: u64| now_ns.saturating_sub(ended) < rest_ns;
+        let at_rest = program.open_since_ns.is_none() && !self.last_end_ns.is_some_and(is_recent);
+        let budget_ns = if at_rest { QUIET_BUDGET_NS } else { self.budget_ns };
         let closed = strict(yields_to, budget_ns as u64, guard_ns);
         let early_ns = if guard_ns == 0 { 30_000 } else { 0 };
         let length = self.watch.alone_ns().unwrap_or(program.predicted_burst_ns);
@@ -250,9 +257,9 @@ mod tests {
         }
     }
 
-    /// The delay that work beside a burst may add, after five seconds of undisturbed bursts every ten milliseconds,
-    /// and the budget half a second after the last of them.
-    fn after_five_seconds(waiting: bool) -> (u64, u64) {
+    /// The delay that work beside a burst may add, after five hundred undisturbed bursts with so much time from one to
+    /// the next, and the budget half a second after the last of them.
+    fn after_bursts(every_ns: u64, waiting: bool) -> (u64, u64) {
         let device = Device { sms: 132, shared: true, prioritised: true };
         let mut adaptive = Adaptive::default();
         let mut step = |now_ns, bursts: &[Burst]| {
@@ -262,22 +269,23 @@ mod tests {
         };
         let mut harm = 0;
         for nth in 0..500 {
-            let end_ns = (nth + 1) * 10_000_000;
+            let end_ns = (nth + 1) * every_ns;
             let start_ns = end_ns - 5_000_000;
             let burst = Burst { start_ns, end_ns, launches: 1, ..Burst::default() };
             harm = step(end_ns, &[burst]).beside_harm_ns;
         }
-        (harm, step(5_000_000_000 + QUIET_NS, &[]).budget_ns)
+        (harm, step(500 * every_ns + QUIET_NS, &[]).budget_ns)
     }
 
     #[test]
     fn being_alone_says_nothing_of_what_may_be_allowed() {
-        assert_eq!(after_five_seconds(false).0, 0);
-        assert!(after_five_seconds(true).0 > 1_000_000);
+        assert_eq!(after_bursts(10_000_000, false).0, 0);
+        assert!(after_bursts(10_000_000, true).0 > 1_000_000);
     }
 
     #[test]
-    fn the_budget_is_large_when_no_burst_came_for_long() {
-        assert_eq!(after_five_seconds(true).1, QUIET_BUDGET_NS as u64);
+    fn the_budget_is_large_beside_a_program_at_rest_and_not_in_its_usual_pauses() {
+        assert_eq!(after_bursts(10_000_000, true).1, QUIET_BUDGET_NS as u64);
+        assert!(after_bursts(400_000_000, true).1 <= BUDGET_NS[1] as u64);
     }
 }
