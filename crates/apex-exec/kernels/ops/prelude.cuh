@@ -53,7 +53,7 @@ __device__ __forceinline__ void store_quad(void *place, const Quad &quad) {
     *(uint4 *)place = make_uint4(quad.word[0], quad.word[1], quad.word[2], quad.word[3]);
 }
 // The same for what is used once: it takes no room in the first cache, which a copy and every function of single
-// elements gain a quarter to half a per cent by. (Leaving the second cache first, `.cs`, costs them two to five.)
+// elements gain a quarter to half a per cent by (measured with `.nc`, which input that is output too forbids). (Leaving the second cache first, `.cs`, costs them two to five.)
 __device__ __forceinline__ Quad load_passing(const void *place) {
     Quad quad;
     asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
