@@ -12,20 +12,9 @@
 #ifndef PRELUDE
 #include "prelude.cuh"
 #endif
-
-template <class W> struct Moments {
-    W count, mean, squares;
-};
-template <class W> __device__ __forceinline__ Moments<W> join_moments(Moments<W> a, Moments<W> b) {
-    const W count = a.count + b.count;
-    if (count == (W)0) return a;
-    const W distance = b.mean - a.mean, share = b.count / count;
-    return {count, a.mean + distance * share, a.squares + b.squares + distance * distance * a.count * share};
-}
-template <class W> __device__ __forceinline__ Moments<W> shuffled(Moments<W> moments, u32 step) {
-    return {__shfl_xor_sync(0xffffffffu, moments.count, step), __shfl_xor_sync(0xffffffffu, moments.mean, step),
-            __shfl_xor_sync(0xffffffffu, moments.squares, step)};
-}
+#ifndef MOMENTS
+#include "moments.cuh"
+#endif
 
 // Sums of distances from the first value seen.
 template <class W> struct Shifted {
@@ -97,15 +86,8 @@ __device__ __forceinline__ void channel_statistics(const T *input, Wide<T> *part
             shifted.template add<RUN>(values);
         }
     }
-    Moments<W> moments = shifted.moments();
-    for (u32 step = 16; step > 0; step /= 2) moments = join_moments(moments, shuffled(moments, step));
-    const u32 lane = threadIdx.x % 32;
-    if (lane == 0) of_warp[threadIdx.x / 32] = moments;
-    __syncthreads();
-    if (threadIdx.x >= 32) return;
-    moments = lane < blockDim.x / 32 ? of_warp[lane] : Moments<W>{0, 0, 0};
-    for (u32 step = 16; step > 0; step /= 2) moments = join_moments(moments, shuffled(moments, step));
-    if (lane == 0) put_moments(parts, (u64)blockIdx.x * gridDim.y + blockIdx.y, moments);
+    const Moments<W> moments = join_group(shifted.moments(), blockDim.x, of_warp, join_moments<W>);
+    if (threadIdx.x == 0) put_moments(parts, (u64)blockIdx.x * gridDim.y + blockIdx.y, moments);
 }
 
 // Planes of one element: a block of 32 by 8 threads takes 32 runs of channels and every eighth sample of
@@ -147,9 +129,6 @@ __device__ __forceinline__ void column_statistics(const T *input, Wide<T> *parts
     }
 }
 
-__device__ __forceinline__ float inverse_root(float x) { return 1.0f / ::sqrtf(x); }
-__device__ __forceinline__ double inverse_root(double x) { return 1.0 / ::sqrt(x); }
-
 // One warp per channel joins its parts. The running variance is the unbiased one.
 template <class W>
 __device__ __forceinline__ void finish_statistics(const W *parts, W *mean, W *inverse, W *running_mean, W *running_variance,
@@ -164,7 +143,7 @@ __device__ __forceinline__ void finish_statistics(const W *parts, W *mean, W *in
     for (u32 step = 16; step > 0; step /= 2) moments = join_moments(moments, shuffled(moments, step));
     if (lane != 0) return;
     mean[channel] = moments.mean;
-    inverse[channel] = inverse_root(moments.squares / moments.count + epsilon);
+    inverse[channel] = Math<W>::inverse_root(moments.squares / moments.count + epsilon);
     if (running_mean) running_mean[channel] += momentum * (moments.mean - running_mean[channel]);
     if (running_variance) {
         const W unbiased = moments.squares / (moments.count - (W)1);
@@ -196,7 +175,7 @@ __device__ __forceinline__ void normalise(const T *input, T *output, const Wide<
     constexpr u32 LANES = Lanes<T>::count, UNROLL = sizeof(T) == 2 ? 2 : sizeof(T) == 8 ? 1 : 4;
     auto channel_at = [&](u32 index) {
         W inverse = deviation[index];
-        if (is_variance) inverse = inverse_root(inverse + epsilon);
+        if (is_variance) inverse = Math<W>::inverse_root(inverse + epsilon);
         return Channel<W>{mean[index], gamma ? gamma[index] * inverse : inverse, beta ? beta[index] : (W)0};
     };
     auto channel_of = [&](u32 element) { return channels.rest(plane.divide(element)); };
@@ -233,7 +212,7 @@ __device__ __forceinline__ void normalise(const T *input, T *output, const Wide<
                 Run<W, WIDE_LANES>::load(deviation + index + part, scales);
 #pragma unroll
                 for (u32 i = 0; i < WIDE_LANES; i++) {
-                    if (is_variance) scales[i] = inverse_root(scales[i] + epsilon);
+                    if (is_variance) scales[i] = Math<W>::inverse_root(scales[i] + epsilon);
                     values[part + i] = (values[part + i] - means[i]) * scales[i];
                 }
                 if (gamma) {

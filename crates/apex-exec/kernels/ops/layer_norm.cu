@@ -1,7 +1,12 @@
 // Layer normalisation of rows: (x - mean) / sqrt(variance + epsilon), then times gamma plus beta.
 //
-// rows: a row lies in registers; the input is read once, and the variance is taken around the mean.
-// long: one block per row reads it twice; means and squared distances of parts join exactly (Chan).
+// rows: a row lies in registers and is read once. Every thread takes the mean of what it holds and the squared
+//       distances from it; these join over the threads in one go, where a sum and then the squares would wait for
+//       each other twice.
+// full: the same where the row leaves no register of its threads empty and gamma and beta are there: nothing is
+//       asked between loads. It is a kernel of its own since both in one take more registers, and of float a block
+//       less then fits on a multiprocessor.
+// long: one block per row reads it twice.
 // gamma and beta may be absent (null) and are float, for double double.
 
 #ifndef PRELUDE
@@ -10,15 +15,29 @@
 #ifndef ROWS
 #include "rows.cuh"
 #endif
+#ifndef MOMENTS
+#include "moments.cuh"
+#endif
 
-template <class W> struct Moments {
-    W count, mean, squares;
+// Mean and variance. Where the parts of a join have equally many values, no count goes along and nothing is divided.
+template <class W> struct Spread {
+    W mean, variance;
 };
-template <class W> __device__ __forceinline__ Moments<W> join_moments(Moments<W> a, Moments<W> b) {
-    const W count = a.count + b.count;
-    if (count == (W)0) return a;
-    const W distance = b.mean - a.mean, share = b.count / count;
-    return {count, a.mean + distance * share, a.squares + b.squares + distance * distance * a.count * share};
+template <class W> __device__ __forceinline__ Spread<W> join_spreads(Spread<W> a, Spread<W> b) {
+    const W half = (b.mean - a.mean) * (W)0.5;
+    return {(a.mean + b.mean) * (W)0.5, (a.variance + b.variance) * (W)0.5 + half * half};
+}
+template <class W> __device__ __forceinline__ Spread<W> shuffled(Spread<W> spread, u32 step) {
+    return {shuffled(spread.mean, step), shuffled(spread.variance, step)};
+}
+
+// The spread of a row whose threads hold any number of values each.
+template <class W> __device__ __forceinline__ Spread<W> join_uneven(Moments<W> moments, u32 group, Moments<W> *of_warp) {
+    moments = join_group(moments, group, of_warp, join_moments<W>);
+    // The threads join in different orders, which may differ in the last place: all take the first's.
+    const u32 width = group < 32 ? group : 32;
+    const W variance = moments.squares * Math<W>::reciprocal(moments.count);
+    return {__shfl_sync(0xffffffffu, moments.mean, 0, width), __shfl_sync(0xffffffffu, variance, 0, width)};
 }
 
 // `RUN` parameters from `place`: by vectors where a run is one, since the rows then begin on 16-byte borders
@@ -34,57 +53,74 @@ template <class W, int RUN> __device__ __forceinline__ void load_parameters(cons
     }
 }
 
-template <class T, int RUN> __device__ __forceinline__ void scale_run(Wide<T> *values, u32 at, Wide<T> mean, Wide<T> inverse,
-                                                                      const Wide<T> *gamma, const Wide<T> *beta) {
-    Wide<T> parameters[RUN];
+// BOTH says that gamma and beta are there, so that no load waits behind a question.
+template <class T, int RUN, bool BOTH = false>
+__device__ __forceinline__ void scale_run(Wide<T> *values, u32 at, Wide<T> mean, Wide<T> inverse, const Wide<T> *gamma,
+                                          const Wide<T> *beta) {
+    typedef Wide<T> W;
+    W scales[RUN], shifts[RUN];
 #pragma unroll
-    for (int i = 0; i < RUN; i++) values[i] = (values[i] - mean) * inverse;
-    if (gamma) {
-        load_parameters<Wide<T>, RUN>(gamma + at, parameters);
-#pragma unroll
-        for (int i = 0; i < RUN; i++) values[i] *= parameters[i];
+    for (int i = 0; i < RUN; i++) {
+        scales[i] = (W)1;
+        shifts[i] = (W)0;
     }
-    if (beta) {
-        load_parameters<Wide<T>, RUN>(beta + at, parameters);
+    if (BOTH || gamma) load_parameters<W, RUN>(gamma + at, scales);
+    if (BOTH || beta) load_parameters<W, RUN>(beta + at, shifts);
 #pragma unroll
-        for (int i = 0; i < RUN; i++) values[i] += parameters[i];
-    }
+    for (int i = 0; i < RUN; i++) values[i] = (values[i] - mean) * inverse * scales[i] + shifts[i];
 }
 
-__device__ __forceinline__ float inverse_root(float x) { return 1.0f / ::sqrtf(x); }
-__device__ __forceinline__ double inverse_root(double x) { return 1.0 / ::sqrt(x); }
-
-template <class T, int RUN, int ITEMS>
-__device__ __forceinline__ void norm_in_registers(const T *input, const Wide<T> *gamma, const Wide<T> *beta, T *output,
-                                                  u32 rows, u32 columns, u32 group, Wide<T> epsilon) {
+// What this thread holds of its row; sums of a run stay apart from the next run's, which need not wait for them.
+template <class T, int RUN, int ITEMS, bool FULL>
+__device__ __forceinline__ Moments<Wide<T>> moments_held(const RowInRegisters<T, RUN, ITEMS, FULL> &held) {
     typedef Wide<T> W;
-    __shared__ W sum_of_warp[32], squares_of_warp[32];
-    const u32 row = row_of_group(group);
-    RowInRegisters<T, RUN, ITEMS> held;
-    held.load(input + (u64)row * columns, columns, group, row < rows, (W)0);
-    auto add = [](W a, W b) { return a + b; };
-    W sum = 0;
+    W sum = 0, squares = 0;
 #pragma unroll
-    for (int item = 0; item < ITEMS; item++)
+    for (int item = 0; item < ITEMS; item++) {
+        W sum_of_run = held.values[item][0];
 #pragma unroll
-        for (int i = 0; i < RUN; i++) sum += held.values[item][i];
-    const W mean = join_group(sum, group, sum_of_warp, add, (W)0) / (W)columns;
-    W squares = 0;
+        for (int i = 1; i < RUN; i++) sum_of_run += held.values[item][i];
+        sum += sum_of_run;
+    }
+    if (held.runs == 0) return {0, 0, 0};
+    const W count = (W)(held.runs * RUN), mean = sum * Math<W>::reciprocal(count);
 #pragma unroll
     for (int item = 0; item < ITEMS; item++) {
         if (!held.has(item)) continue;
+        W squares_of_run = 0;
 #pragma unroll
         for (int i = 0; i < RUN; i++) {
             const W distance = held.values[item][i] - mean;
-            squares += distance * distance;
+            squares_of_run += distance * distance;
         }
+        squares += squares_of_run;
     }
-    squares = join_group(squares, group, squares_of_warp, add, (W)0);
-    const W inverse = inverse_root(squares / (W)columns + epsilon);
+    return {count, mean, squares};
+}
+
+template <class T, int RUN, int ITEMS, bool FULL>
+__device__ __forceinline__ void norm_in_registers(const T *input, const Wide<T> *gamma, const Wide<T> *beta, T *output,
+                                                  u32 rows, u32 columns, u32 group, Wide<T> epsilon) {
+    typedef Wide<T> W;
+    __shared__ Spread<W> spread_of_warp[32];
+    RowInRegisters<T, RUN, ITEMS, FULL> held(rows, columns, group);
+    held.load(input, (W)0);
+    const Moments<W> moments = moments_held(held);
+    Spread<W> spread;
+    if (FULL || columns % (group * RUN) == 0) {
+        spread = {moments.mean, moments.squares * Math<W>::reciprocal(moments.count)};
+        spread = join_group(spread, group, spread_of_warp, join_spreads<W>);
+    } else {
+        __shared__ Moments<W> moments_of_warp[32];
+        spread = join_uneven(moments, group, moments_of_warp);
+    }
+    const W inverse = Math<T>::inverse_root(spread.variance + epsilon);
 #pragma unroll
-    for (int item = 0; item < ITEMS; item++)
-        if (held.has(item)) scale_run<T, RUN>(held.values[item], held.at(item), mean, inverse, gamma, beta);
-    held.store(output + (u64)row * columns);
+    for (int item = 0; item < ITEMS; item++) {
+        if (!held.has(item)) continue;
+        scale_run<T, RUN, FULL>(held.values[item], held.at(item), spread.mean, inverse, gamma, beta);
+        held.store(output, item);
+    }
 }
 
 template <class T>
@@ -106,28 +142,15 @@ __device__ __forceinline__ void norm_long(const T *input, const Wide<T> *gamma, 
         W mean = 0, squares = 0;
 #pragma unroll
         for (u32 i = 0; i < LANES; i++) mean += values[i];
-        mean /= (W)LANES;
+        mean *= (W)1 / (W)LANES;
 #pragma unroll
         for (u32 i = 0; i < LANES; i++) squares += (values[i] - mean) * (values[i] - mean);
         moments = join_moments(moments, {(W)LANES, mean, squares});
     }
     for (u32 i = threadIdx.x; i < head + (columns - rest); i += blockDim.x)
         moments = join_moments(moments, {(W)1, widen(row[i < head ? i : rest + (i - head)]), (W)0});
-    auto shuffled = [&](u32 step) {
-        Moments<W> other = {__shfl_xor_sync(0xffffffffu, moments.count, step),
-                            __shfl_xor_sync(0xffffffffu, moments.mean, step),
-                            __shfl_xor_sync(0xffffffffu, moments.squares, step)};
-        moments = join_moments(moments, other);
-    };
-    for (u32 step = 16; step > 0; step /= 2) shuffled(step);
-    const u32 lane = threadIdx.x % 32;
-    if (lane == 0) of_warp[threadIdx.x / 32] = moments;
-    __syncthreads();
-    moments = lane < blockDim.x / 32 ? of_warp[lane] : Moments<W>{0, 0, 0};
-    for (u32 step = 16; step > 0; step /= 2) shuffled(step);
-    // The lanes join in different orders, which may differ in the last place: all take the first's.
-    const W mean = __shfl_sync(0xffffffffu, moments.mean, 0);
-    const W inverse = inverse_root(__shfl_sync(0xffffffffu, moments.squares, 0) / (W)columns + epsilon);
+    const Spread<W> spread = join_uneven(moments, blockDim.x, of_warp);
+    const W mean = spread.mean, inverse = Math<T>::inverse_root(spread.variance + epsilon);
 #pragma unroll 2
     for (u32 vector = threadIdx.x; vector < vectors; vector += blockDim.x) {
         W values[LANES];
@@ -146,22 +169,18 @@ __device__ __forceinline__ void norm_long(const T *input, const Wide<T> *gamma, 
     }
 }
 
+#define ROWS_OF(T, NAME, RUN, ITEMS, FULL)                                                             \
+    extern "C" __global__ void __launch_bounds__(512) layer_norm_##NAME##_##T(                         \
+        const T *input, const Wide<T> *gamma, const Wide<T> *beta, T *output, u32 rows, u32 columns,   \
+        u32 group, Wide<T> epsilon) {                                                                  \
+        norm_in_registers<T, RUN, ITEMS, FULL>(input, gamma, beta, output, rows, columns, group, epsilon);\
+    }
 #define LAYER_NORM(T)                                                                                  \
-    extern "C" __global__ void __launch_bounds__(512) layer_norm_rows_##T(                             \
-        const T *input, const Wide<T> *gamma, const Wide<T> *beta, T *output, u32 rows, u32 columns,   \
-        u32 group, Wide<T> epsilon) {                                                                  \
-        norm_in_registers<T, Lanes<T>::count, Items<T>::narrow>(input, gamma, beta, output, rows, columns, group, epsilon); \
-    }                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(512) layer_norm_wide_rows_##T(                        \
-        const T *input, const Wide<T> *gamma, const Wide<T> *beta, T *output, u32 rows, u32 columns,   \
-        u32 group, Wide<T> epsilon) {                                                                  \
-        norm_in_registers<T, Lanes<T>::count, Items<T>::wide>(input, gamma, beta, output, rows, columns, group, epsilon); \
-    }                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(512) layer_norm_odd_rows_##T(                         \
-        const T *input, const Wide<T> *gamma, const Wide<T> *beta, T *output, u32 rows, u32 columns,   \
-        u32 group, Wide<T> epsilon) {                                                                  \
-        norm_in_registers<T, 1, Items<T>::odd>(input, gamma, beta, output, rows, columns, group, epsilon);        \
-    }                                                                                                  \
+    ROWS_OF(T, rows, Lanes<T>::count, Items<T>::narrow, false)                                         \
+    ROWS_OF(T, wide_rows, Lanes<T>::count, Items<T>::wide, false)                                      \
+    ROWS_OF(T, odd_rows, 1, Items<T>::odd, false)                                                      \
+    ROWS_OF(T, full_rows, Lanes<T>::count, Items<T>::narrow, true)                                     \
+    ROWS_OF(T, full_wide_rows, Lanes<T>::count, Items<T>::wide, true)                                  \
     extern "C" __global__ void __launch_bounds__(512) layer_norm_long_##T(                             \
         const T *input, const Wide<T> *gamma, const Wide<T> *beta, T *output, u32 columns,             \
         Wide<T> epsilon) {                                                                             \

@@ -143,6 +143,10 @@ template <class T, int COUNT> struct Run {
     static __device__ __forceinline__ void store(T *place, const Wide<T> *values) {
         store_quad(place, Packed<T>::pack(values));
     }
+    static __device__ __forceinline__ Held hold_passing(const T *place) { return load_passing(place); }
+    static __device__ __forceinline__ void store_passing(T *place, const Wide<T> *values) {
+        ::store_passing(place, Packed<T>::pack(values));
+    }
 };
 template <class T> struct Run<T, 1> {
     typedef T Held;
@@ -150,6 +154,9 @@ template <class T> struct Run<T, 1> {
     static __device__ __forceinline__ void widen_held(Held held, Wide<T> *values) { values[0] = widen(held); }
     static __device__ __forceinline__ void load(const T *place, Wide<T> *values) { values[0] = widen(*place); }
     static __device__ __forceinline__ void store(T *place, const Wide<T> *values) { *place = narrow<T>(values[0]); }
+    // The rest of a line is for other threads, and for this one's next element.
+    static __device__ __forceinline__ Held hold_passing(const T *place) { return hold(place); }
+    static __device__ __forceinline__ void store_passing(T *place, const Wide<T> *values) { store(place, values); }
 };
 
 // Elements before the next 16-byte border, at most `count`.
@@ -193,6 +200,7 @@ __device__ __forceinline__ float lesser_of(float a, float b) {
 template <class T> struct Math {
     static __device__ __forceinline__ float exp(float x) { return exp2_unit(x * 1.4426950408889634f); }
     static __device__ __forceinline__ float reciprocal(float x) { return reciprocal_unit(x); }
+    static __device__ __forceinline__ float inverse_root(float x) { return ::rsqrtf(x); }
     static __device__ __forceinline__ float tanh(float x) {
         const float square = x * x;
         // The quotient loses digits near zero; the series does not.
@@ -218,6 +226,7 @@ template <> struct Math<float> {
     static __device__ __forceinline__ float exp(float x) { return ::expf(x); }
     // At most one last place off. Below 2^-126 it is zero.
     static __device__ __forceinline__ float reciprocal(float x) { return reciprocal_unit(x); }
+    static __device__ __forceinline__ float inverse_root(float x) { return 1.0f / ::sqrtf(x); }
     static __device__ __forceinline__ float tanh(float x) { return ::tanhf(x); }
     // As the 16-bit form, with a polynomial whose error is 1.8e-7 of its value, and with what the product
     // x * x and its logarithmic scale lose put back: five last places in all, at a third of what the
@@ -246,6 +255,7 @@ template <> struct Math<float> {
 template <> struct Math<double> {
     static __device__ __forceinline__ double exp(double x) { return ::exp(x); }
     static __device__ __forceinline__ double reciprocal(double x) { return 1.0 / x; }
+    static __device__ __forceinline__ double inverse_root(double x) { return 1.0 / ::sqrt(x); }
     static __device__ __forceinline__ double tanh(double x) { return ::tanh(x); }
     static __device__ __forceinline__ double gelu(double x) { return 0.5 * x * ::erfc(x * -0.70710678118654752); }
 };
@@ -293,17 +303,25 @@ template <class W> struct Min {
     static __device__ __forceinline__ W join(W a, W b) { return lesser_of(a, b); }
 };
 
+// What the thread `step` away in its warp has. A value of several numbers has its own form.
+template <class W> __device__ __forceinline__ W shuffled(W value, u32 step) {
+    return __shfl_xor_sync(0xffffffffu, value, step);
+}
+
 // Joins a value over `group` threads that lie side by side, a power of two; all of them get it. A group
 // within a warp uses shuffles alone. A larger group is the whole block; `shared` has 32 places, and is not
-// used again before a barrier.
-template <class W, class Join> __device__ __forceinline__ W join_group(W value, u32 group, W *shared, Join join, W empty) {
-    for (u32 step = (group < 32 ? group : 32) / 2; step > 0; step /= 2)
-        value = join(value, __shfl_xor_sync(0xffffffffu, value, step));
+// used again before a barrier. Both sides of every join stand for equally many threads.
+template <class V, class Join> __device__ __forceinline__ V join_group(V value, u32 group, V *shared, Join join) {
+#pragma unroll
+    for (u32 step = 16; step > 0; step /= 2)
+        if (step < group) value = join(value, shuffled(value, step));
     if (group <= 32) return value;
-    const u32 lane = threadIdx.x % 32, warps = group / 32;
-    if (lane == 0) shared[threadIdx.x / 32] = value;
+    const u32 warps = group / 32;
+    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = value;
     __syncthreads();
-    value = lane < warps ? shared[lane] : empty;
-    for (u32 step = 16; step > 0; step /= 2) value = join(value, __shfl_xor_sync(0xffffffffu, value, step));
+    value = shared[threadIdx.x & (warps - 1)];
+#pragma unroll
+    for (u32 step = 16; step > 0; step /= 2)
+        if (step < warps) value = join(value, shuffled(value, step));
     return value;
 }

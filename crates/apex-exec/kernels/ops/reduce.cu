@@ -51,7 +51,7 @@ __device__ __forceinline__ void reduce_row(const T *input, void *output, u32 row
     }
 #pragma unroll
     for (u32 i = 1; i < LANES; i++) results[0] = Op::join(results[0], results[i]);
-    const W result = join_group(results[0], group, of_warp, [](W a, W b) { return Op::join(a, b); }, Op::empty());
+    const W result = join_group(results[0], group, of_warp, [](W a, W b) { return Op::join(a, b); });
     if (row < rows && lane == 0) put<T>(output, (u64)row * gridDim.y + blockIdx.y, result, scale, is_part);
 }
 
@@ -104,7 +104,7 @@ __device__ __forceinline__ void finish_parts(const Wide<T> *parts, T *output, u3
     if (index < results)
         for (u32 part = lane; part < parts_of_result; part += group)
             value = Op::join(value, parts[(u64)index * result_pitch + (u64)part * part_pitch]);
-    value = join_group(value, group, (W *)nullptr, [](W a, W b) { return Op::join(a, b); }, Op::empty());
+    value = join_group(value, group, (W *)nullptr, [](W a, W b) { return Op::join(a, b); });
     if (index < results && lane == 0) output[index] = narrow<T>(value * scale);
 }
 

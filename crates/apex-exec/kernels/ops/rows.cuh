@@ -2,7 +2,8 @@
 //
 // `group` threads, a power of two, hold a row; each has ITEMS runs of RUN elements, one group apart, so that
 // loads are whole lines. Up to 32 threads share a row by shuffles and a block holds several rows; more are
-// the whole block. RUN is a vector where every row begins on a 16-byte border, else one element.
+// the whole block. RUN is a vector where every row begins on a 16-byte border, else one element. A row is FULL
+// where it is known to leave no place of its threads empty; else every run is asked for.
 
 #define ROWS
 
@@ -11,34 +12,35 @@ template <class T> struct Items {
     static constexpr int narrow = sizeof(T) == 8 ? 2 : 4, wide = 2 * narrow, odd = 4 * narrow;
 };
 
-template <class T, int RUN, int ITEMS> struct RowInRegisters {
+template <class T, int RUN, int ITEMS, bool FULL = false> struct RowInRegisters {
     typedef Wide<T> W;
     W values[ITEMS][RUN];
-    u32 lane, columns, group;
-    bool inside;
+    // `runs` is how many this thread holds.
+    u32 row, rows, columns, group, lane, runs;
 
-    __device__ __forceinline__ bool has(int item) const { return inside && at(item) < columns; }
+    // Threads of a last block may be beyond the last row. They join among themselves and store nothing; of full
+    // rows they read the last, so that nobody asks before a load.
+    __device__ __forceinline__ bool inside() const { return row < rows; }
+    __device__ __forceinline__ bool has(int item) const { return FULL || (u32)item < runs; }
     __device__ __forceinline__ u32 at(int item) const { return ((u32)item * group + lane) * RUN; }
 
-    __device__ __forceinline__ void load(const T *row, u32 row_columns, u32 row_group, bool row_inside, W fill) {
-        lane = threadIdx.x % row_group;
-        columns = row_columns;
-        group = row_group;
-        inside = row_inside;
+    __device__ __forceinline__ RowInRegisters(u32 rows, u32 columns, u32 group)
+        : rows(rows), columns(columns), group(group), lane(threadIdx.x & (group - 1)) {
+        const u32 shift = 31 - __clz((int)group);
+        row = blockIdx.x * (blockDim.x >> shift) + (threadIdx.x >> shift);
+        runs = FULL ? ITEMS : inside() ? (columns / RUN + group - 1 - lane) >> shift : 0;
+    }
+    __device__ __forceinline__ void load(const T *input, W fill) {
+        const T *place = input + (u64)(FULL && !inside() ? rows - 1 : row) * columns;
 #pragma unroll
         for (int item = 0; item < ITEMS; item++) {
 #pragma unroll
             for (int i = 0; i < RUN; i++) values[item][i] = fill;
-            if (has(item)) Run<T, RUN>::load(row + at(item), values[item]);
+            if (has(item)) Run<T, RUN>::widen_held(Run<T, RUN>::hold_passing(place + at(item)), values[item]);
         }
     }
-    __device__ __forceinline__ void store(T *row) const {
-#pragma unroll
-        for (int item = 0; item < ITEMS; item++)
-            if (has(item)) Run<T, RUN>::store(row + at(item), values[item]);
+    // Run by run, as each is ready.
+    __device__ __forceinline__ void store(T *output, int item) const {
+        if (FULL ? inside() : has(item)) Run<T, RUN>::store_passing(output + (u64)row * columns + at(item), values[item]);
     }
 };
-
-__device__ __forceinline__ u32 row_of_group(u32 group) {
-    return blockIdx.x * (blockDim.x / group) + threadIdx.x / group;
-}

@@ -17,15 +17,14 @@ template <class T, int RUN, int ITEMS>
 __device__ __forceinline__ void softmax_in_registers(const T *input, T *output, u32 rows, u32 columns, u32 group) {
     typedef Wide<T> W;
     __shared__ W greatest_of_warp[32], sum_of_warp[32];
-    const u32 row = row_of_group(group);
-    RowInRegisters<T, RUN, ITEMS> held;
-    held.load(input + (u64)row * columns, columns, group, row < rows, -infinity<W>());
+    RowInRegisters<T, RUN, ITEMS> held(rows, columns, group);
+    held.load(input, -infinity<W>());
     W greatest = -infinity<W>();
 #pragma unroll
     for (int item = 0; item < ITEMS; item++)
 #pragma unroll
         for (int i = 0; i < RUN; i++) greatest = fmax(greatest, held.values[item][i]);
-    greatest = join_group(greatest, group, greatest_of_warp, [](W a, W b) { return fmax(a, b); }, -infinity<W>());
+    greatest = join_group(greatest, group, greatest_of_warp, [](W a, W b) { return fmax(a, b); });
     W sum = 0;
 #pragma unroll
     for (int item = 0; item < ITEMS; item++) {
@@ -36,13 +35,14 @@ __device__ __forceinline__ void softmax_in_registers(const T *input, T *output, 
             sum += held.values[item][i];
         }
     }
-    sum = join_group(sum, group, sum_of_warp, [](W a, W b) { return a + b; }, (W)0);
+    sum = join_group(sum, group, sum_of_warp, [](W a, W b) { return a + b; });
     const W scale = Math<T>::reciprocal(sum);
 #pragma unroll
-    for (int item = 0; item < ITEMS; item++)
+    for (int item = 0; item < ITEMS; item++) {
 #pragma unroll
         for (int i = 0; i < RUN; i++) held.values[item][i] *= scale;
-    held.store(output + (u64)row * columns);
+        held.store(output, item);
+    }
 }
 
 // The greatest of some values, and the sum of the exponentials of their distances to it. The greatest begins
@@ -103,10 +103,9 @@ template <class T> __device__ __forceinline__ Tail<Wide<T>> tail_of_part(const T
         add_to_tail<T, 1>(tail, &value);
     }
     // Everyone's sum is brought to the block's greatest value, then sums are sums.
-    const W greatest = join_group(tail.greatest, blockDim.x, greatest_of_warp,
-                                  [](W a, W b) { return fmax(a, b); }, lowest<W>());
+    const W greatest = join_group(tail.greatest, blockDim.x, greatest_of_warp, [](W a, W b) { return fmax(a, b); });
     tail.sum *= Math<T>::exp(tail.greatest - greatest);
-    return {greatest, join_group(tail.sum, blockDim.x, sum_of_warp, [](W a, W b) { return a + b; }, (W)0)};
+    return {greatest, join_group(tail.sum, blockDim.x, sum_of_warp, [](W a, W b) { return a + b; })};
 }
 
 // Writes a part of a row whose tail is known.

@@ -6,13 +6,13 @@ use crate::kept::KeptSource;
 pub(crate) const PRELUDE: &str = include_str!("../../kernels/ops/prelude.cuh");
 
 macro_rules! operations {
-    ($($constant:ident = $file:literal $(after $before:literal)?;)*) => {
+    ($($constant:ident = $file:literal $(after $($before:literal)+)?;)*) => {
         $(
             pub(crate) static $constant: KeptSource = KeptSource {
                 name: concat!("ops/", $file),
                 source: concat!(
                     include_str!("../../kernels/ops/prelude.cuh"),
-                    $(include_str!(concat!("../../kernels/ops/", $before)),)?
+                    $($(include_str!(concat!("../../kernels/ops/", $before)),)+)?
                     include_str!(concat!("../../kernels/ops/", $file, ".cu")),
                 ),
                 ptx: include_str!(concat!("../../kernels/ops/", $file, ".ptx")),
@@ -25,8 +25,8 @@ operations! {
     ELEMENTWISE = "elementwise";
     STEPS = "steps";
     SOFTMAX = "softmax" after "rows.cuh";
-    LAYER_NORM = "layer_norm" after "rows.cuh";
-    BATCH_NORM = "batch_norm";
+    LAYER_NORM = "layer_norm" after "rows.cuh" "moments.cuh";
+    BATCH_NORM = "batch_norm" after "moments.cuh";
     REDUCE = "reduce";
     TRANSPOSE = "transpose";
     MATMUL_PLAIN = "matmul_plain";

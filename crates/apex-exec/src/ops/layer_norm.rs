@@ -1,6 +1,7 @@
 //! Layer normalisation over rows.
 //!
-//! A row that fits in registers is read once; a longer one twice, by one block.
+//! A row that fits in registers is read once; a longer one twice, by one block. A row that fills its registers,
+//! with gamma and beta, has a kernel that asks for none of the three.
 
 use super::rows::{RowPlan, on_borders};
 use super::shape;
@@ -46,8 +47,11 @@ impl Ops<'_> {
         let (gamma, beta, epsilon) = norm.parts();
         let plan = RowPlan::new::<T>(rows.columns, on_borders(&addresses));
         let (variant, grid) = match plan {
-            Some(plan) => (plan.variant, plan.grid(rows)),
-            None => ("long", Grid::linear(rows.rows, LONG_THREADS)),
+            Some(plan) if plan.full && gamma.is_some() && beta.is_some() => {
+                (format!("full_{}", plan.variant), plan.grid(rows))
+            }
+            Some(plan) => (plan.variant.to_owned(), plan.grid(rows)),
+            None => ("long".to_owned(), Grid::linear(rows.rows, LONG_THREADS)),
         };
         let kernel = self.kernel::<T>(&kernels::LAYER_NORM, &format!("layer_norm_{variant}"))?;
         let absent = [0_u64];

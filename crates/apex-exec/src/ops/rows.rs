@@ -19,6 +19,8 @@ pub(crate) struct RowPlan {
     pub(crate) variant: &'static str,
     /// Threads that share a row.
     pub(crate) group: u32,
+    /// Whether the row fills all vectors that its threads hold; never so of single elements.
+    pub(crate) full: bool,
 }
 
 impl RowPlan {
@@ -27,13 +29,19 @@ impl RowPlan {
         let lanes = lanes::<T>();
         let sharing = |per_thread: u32| columns.div_ceil(per_thread).next_power_of_two();
         let narrow = if size_of::<T>() == 8 { 2 } else { 4 };
-        let ways: &[(&str, u32)] = if aligned && columns.is_multiple_of(lanes) {
+        let in_vectors = aligned && columns.is_multiple_of(lanes);
+        let ways: &[(&str, u32)] = if in_vectors {
             &[("rows", narrow * lanes), ("wide_rows", 2 * narrow * lanes)]
         } else {
             &[("odd_rows", 4 * narrow)]
         };
         ways.iter()
-            .map(|&(variant, per_thread)| RowPlan { variant, group: sharing(per_thread) })
+            .map(|&(variant, per_thread)| {
+                let group = sharing(per_thread);
+                let full =
+                    in_vectors && u64::from(columns) == u64::from(group) * u64::from(per_thread);
+                RowPlan { variant, group, full }
+            })
             .find(|plan| plan.group <= MOST_THREADS)
     }
 
@@ -66,6 +74,15 @@ mod tests {
         assert_eq!(plan(8196, true), Some(("wide_rows", 512)));
         assert_eq!(plan(16388, true), None);
         assert_eq!(plan(8193, true), None);
+    }
+
+    #[test]
+    fn a_full_row_leaves_no_vector_of_its_threads_empty() {
+        let full = |columns, aligned| RowPlan::new::<half::bf16>(columns, aligned).unwrap().full;
+        assert!(full(32, true) && full(4096, true) && full(8192, true) && full(32_768, true));
+        assert!(!full(24, true) && !full(4104, true) && !full(6144, true) && !full(24_576, true));
+        assert!(!full(4096, false));
+        assert_eq!(RowPlan::new::<f32>(u32::MAX - 3, true), None);
     }
 
     #[test]
