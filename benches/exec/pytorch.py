@@ -1,7 +1,8 @@
 """PyTorch's side of `apex bench exec`: times one operation per line of standard input.
 
-A line is `REPEATS NAME ARGUMENTS...`; the answer is `ok SECONDS`, the mean of so many calls between two CUDA
-events, or `error TEXT`. The tensors of a case stay until the case changes. The first line that is printed says
+A line is `REPEATS warm|cold NAME ARGUMENTS...`; the answer is `ok SECONDS`, the mean of so many calls between two CUDA
+events, or `error TEXT`. Where it says cold, each call is timed alone, after a read of so much else that nothing of it is
+left in the caches. The tensors of a case stay until the case changes. The first line that is printed says
 which PyTorch this is, or `none REASON`. Eager mode, as a user writes it.
 """
 
@@ -26,7 +27,7 @@ def main():
     current, call = None, None
     with torch.no_grad():
         for line in sys.stdin:
-            repeats, name = line.split(maxsplit=1)
+            repeats, manner, name = line.split(maxsplit=2)
             name = name.strip()
             try:
                 if name != current:
@@ -35,12 +36,31 @@ def main():
                     current, call = name, prepare(torch, name.split())
                     for _ in range(3):
                         call()
+                measure = measure_cold if manner == "cold" else measure_warm
                 answer(f"ok {measure(torch, call, int(repeats)):.9e}")
             except Exception as error:
                 answer(f"error {type(error).__name__}: {error}".replace("\n", " "))
 
 
-def measure(torch, call, repeats):
+def measure_cold(torch, call, repeats, others=[]):
+    if not others:
+        others.append(torch.zeros(1 << 27, device="cuda"))
+    event = lambda: torch.cuda.Event(enable_timing=True)
+    moments = []
+    torch.cuda.synchronize()
+    for _ in range(repeats):
+        # While the GPU reads this, the calls after it are issued: it never waits for them.
+        others[0].sum()
+        begin, end = event(), event()
+        begin.record()
+        call()
+        end.record()
+        moments.append((begin, end))
+    torch.cuda.synchronize()
+    return sum(begin.elapsed_time(end) for begin, end in moments) / 1e3 / repeats
+
+
+def measure_warm(torch, call, repeats):
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda.synchronize()
     begin.record()

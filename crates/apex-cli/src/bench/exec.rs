@@ -2,7 +2,9 @@
 //!
 //! Every case is run in rounds; each round times our ways and PyTorch's one after the other, so that a slow
 //! phase of the device hits all. The medians count. What memory limits is compared with the better of two copies
-//! of the same run. On the software GPU the cases are small, and nothing is promised about its speed.
+//! of the same run, and each of its calls is timed alone, after so much else was read that nothing of it is left in the
+//! device's caches: of arrays that are used over and over a twentieth can stay there, or nothing, by where they lie. On
+//! the software GPU the cases are small, and nothing is promised about its speed.
 
 mod cases;
 mod launches;
@@ -11,7 +13,7 @@ mod torch;
 
 use super::{Bar, Report};
 use anyhow::{Context, Result};
-use apex_exec::{Executor, Matmul, MatmulShape, measure_matmul};
+use apex_exec::{Executor, Matmul, MatmulShape, Reduction, measure_matmul};
 use cases::{Case, Sizes};
 use serde_json::{Value, json};
 use torch::Torch;
@@ -73,10 +75,27 @@ fn time(
 ) -> Result<Value> {
     let rounds = if quick { 5 } else { 15 };
     let stream = executor.stream();
-    let seconds = |way: &mut cases::Way<'_>, repeats: usize| -> Result<f64> {
-        let begin = stream.record()?;
-        way(repeats)?;
-        Ok(stream.record()?.seconds_since(&begin)? / repeats as f64)
+    let is_cold = case.bytes > 0.0 && !executor.facts().is_software;
+    let others = executor.zeros::<f32>(if is_cold { cases::BEYOND_CACHES } else { 1 })?;
+    let mut sum = executor.zeros::<f32>(1)?;
+    let mut seconds = |way: &mut cases::Way<'_>, repeats: usize| -> Result<f64> {
+        if !is_cold {
+            let begin = stream.record()?;
+            way(repeats)?;
+            return Ok(stream.record()?.seconds_since(&begin)? / repeats as f64);
+        }
+        let mut moments = Vec::with_capacity(repeats);
+        for _ in 0..repeats {
+            executor.ops().reduce(Reduction::Sum, &others, &mut sum)?;
+            let begin = stream.record()?;
+            way(1)?;
+            moments.push((begin, stream.record()?));
+        }
+        let mut all = 0.0;
+        for (begin, end) in &moments {
+            all += end.seconds_since(begin)?;
+        }
+        Ok(all / repeats as f64)
     };
     let mut repeats = 1;
     for (_, way) in &mut case.ways {
@@ -92,7 +111,7 @@ fn time(
             times.push(seconds(way, repeats)?);
         }
         if let Some(peer) = torch.as_mut().filter(|_| !case.torch.is_empty()) {
-            match peer.time(&case.torch, repeats) {
+            match peer.time(&case.torch, repeats, is_cold) {
                 Ok(seconds) => torch_times.push(seconds),
                 Err(error) => {
                     notes.push(error.to_string());

@@ -23,13 +23,13 @@ __device__ __forceinline__ void map(const T *left, const T *right, T *out, u32 c
     const u32 vector = blockIdx.x * blockDim.x + threadIdx.x;
     if (vector < vectors) {
         const u64 at = head + (u64)vector * LANES;
-        const Quad a = load_passing(left + at), b = INPUTS == 2 ? load_passing(right + at) : Quad();
+        const Quad a = load_quad(left + at), b = INPUTS == 2 ? load_quad(right + at) : Quad();
         W x[LANES], y[LANES];
         Packed<T>::unpack(a, x);
         if (INPUTS == 2) Packed<T>::unpack(b, y);
 #pragma unroll
         for (u32 i = 0; i < LANES; i++) x[i] = apply(x[i], INPUTS == 2 ? y[i] : (W)0);
-        store_passing(out + at, Packed<T>::pack(x));
+        store_quad(out + at, Packed<T>::pack(x));
     }
     if (blockIdx.x == 0) {
         const u32 tail = head + vectors * LANES;

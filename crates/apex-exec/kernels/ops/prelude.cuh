@@ -52,22 +52,6 @@ __device__ __forceinline__ Quad load_quad(const void *place) {
 __device__ __forceinline__ void store_quad(void *place, const Quad &quad) {
     *(uint4 *)place = make_uint4(quad.word[0], quad.word[1], quad.word[2], quad.word[3]);
 }
-// The same for what is used once: it takes no room in the first cache, which a copy and every function of single
-// elements gain a quarter to half a per cent by (measured with `.nc`, which input that is output too forbids). (Leaving the second cache first, `.cs`, costs them two to five.)
-__device__ __forceinline__ Quad load_passing(const void *place) {
-    Quad quad;
-    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(quad.word[0]), "=r"(quad.word[1]), "=r"(quad.word[2]), "=r"(quad.word[3])
-                 : "l"(place)
-                 : "memory");
-    return quad;
-}
-__device__ __forceinline__ void store_passing(void *place, const Quad &quad) {
-    asm volatile("st.global.L1::no_allocate.v4.u32 [%0], {%1, %2, %3, %4};"
-                 :
-                 : "l"(place), "r"(quad.word[0]), "r"(quad.word[1]), "r"(quad.word[2]), "r"(quad.word[3])
-                 : "memory");
-}
 
 template <class T> struct Packed;
 template <> struct Packed<float> {
@@ -143,10 +127,6 @@ template <class T, int COUNT> struct Run {
     static __device__ __forceinline__ void store(T *place, const Wide<T> *values) {
         store_quad(place, Packed<T>::pack(values));
     }
-    static __device__ __forceinline__ Held hold_passing(const T *place) { return load_passing(place); }
-    static __device__ __forceinline__ void store_passing(T *place, const Wide<T> *values) {
-        ::store_passing(place, Packed<T>::pack(values));
-    }
 };
 template <class T> struct Run<T, 1> {
     typedef T Held;
@@ -154,9 +134,6 @@ template <class T> struct Run<T, 1> {
     static __device__ __forceinline__ void widen_held(Held held, Wide<T> *values) { values[0] = widen(held); }
     static __device__ __forceinline__ void load(const T *place, Wide<T> *values) { values[0] = widen(*place); }
     static __device__ __forceinline__ void store(T *place, const Wide<T> *values) { *place = narrow<T>(values[0]); }
-    // The rest of a line is for other threads, and for this one's next element.
-    static __device__ __forceinline__ Held hold_passing(const T *place) { return hold(place); }
-    static __device__ __forceinline__ void store_passing(T *place, const Wide<T> *values) { store(place, values); }
 };
 
 // Elements before the next 16-byte border, at most `count`.

@@ -36,11 +36,11 @@ template <class T, int RUN, int ITEMS, bool FULL = false> struct RowInRegisters 
         for (int item = 0; item < ITEMS; item++) {
 #pragma unroll
             for (int i = 0; i < RUN; i++) values[item][i] = fill;
-            if (has(item)) Run<T, RUN>::widen_held(Run<T, RUN>::hold_passing(place + at(item)), values[item]);
+            if (has(item)) Run<T, RUN>::load(place + at(item), values[item]);
         }
     }
     // Run by run, as each is ready.
     __device__ __forceinline__ void store(T *output, int item) const {
-        if (FULL ? inside() : has(item)) Run<T, RUN>::store_passing(output + (u64)row * columns + at(item), values[item]);
+        if (FULL ? inside() : has(item)) Run<T, RUN>::store(output + (u64)row * columns + at(item), values[item]);
     }
 };

@@ -236,7 +236,7 @@ impl Plan {
         W y[LANES]{values};
 {unpack}{first_column}#pragma unroll
         for (u32 i = 0; i < LANES; i++) {{ y[i] = chain({lane}{parameters});{next_column} }}
-        store_passing(out + at, Packed<T>::pack(y));
+        store_quad(out + at, Packed<T>::pack(y));
     }}
     if (blockIdx.x == 0) {{
         const u32 tail = head + vectors * LANES;
@@ -251,7 +251,7 @@ impl Plan {
             alike = arrays(&|i| format!(" && alike(a{i}, out)")),
             single = single.join(", "),
             values = arrays(&|i| format!(", x{i}[LANES]")),
-            unpack = arrays(&|i| format!("        Packed<T>::unpack(load_passing(a{i} + at), x{i});\n")),
+            unpack = arrays(&|i| format!("        Packed<T>::unpack(load_quad(a{i} + at), x{i});\n")),
             lane = lane.join(", "),
         );
     }

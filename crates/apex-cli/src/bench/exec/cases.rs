@@ -99,6 +99,9 @@ pub(super) fn matmul<T: Float>(
     })
 }
 
+/// Floats that leave no room for anything else in any cache.
+pub(super) const BEYOND_CACHES: usize = 1 << 27;
+
 /// A case that is limited by memory.
 fn memory_case<'a, T: Float>(
     name: &str,

@@ -46,9 +46,11 @@ impl Torch {
         }
     }
 
-    /// Seconds of one call of a case, as the mean of so many.
-    pub(super) fn time(&mut self, case: &str, repeats: usize) -> Result<f64> {
-        writeln!(self.questions, "{repeats} {case}").context("PyTorch has ended")?;
+    /// Seconds of one call of a case, as the mean of so many; of each alone, with nothing left in the caches, or of all
+    /// in a row.
+    pub(super) fn time(&mut self, case: &str, repeats: usize, is_cold: bool) -> Result<f64> {
+        let manner = if is_cold { "cold" } else { "warm" };
+        writeln!(self.questions, "{repeats} {manner} {case}").context("PyTorch has ended")?;
         self.questions.flush().context("PyTorch has ended")?;
         let mut line = String::new();
         self.answers.read_line(&mut line).context("PyTorch does not answer")?;
