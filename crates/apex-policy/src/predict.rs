@@ -31,3 +31,4 @@ pub mod scale;
 pub mod swap;
 pub mod tensor_file;
 pub mod trees;
+pub mod turns;

@@ -138,7 +138,7 @@ pub fn fit(rows: &[Row], options: &Options, say: &mut dyn FnMut(&str)) -> Result
     let mut charts = Vec::new();
     let likeness = learn_likeness(&source, &parts, options, say, &mut charts);
     source.set_likeness(&likeness);
-    let apart = expected_apart(&rows, &parts, &devices);
+    let apart = expected_apart(&rows, &parts, &devices, &likeness, options.seed);
     let sets = Sets::new(&source, &parts, options.seed, apart);
 
     say(&format!("{} examples of {} rows to train on", sets.train.len(), sets.cold.len()));

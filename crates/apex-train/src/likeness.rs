@@ -8,7 +8,7 @@
 use crate::random::Random;
 use apex_policy::predict::likelihood::{Course, Group, improved};
 use apex_policy::predict::likeness::{COMPARISONS, Launch, Likeness, Signature};
-use apex_policy::predict::neighbours::own_costs;
+use apex_policy::predict::own_costs::OwnCosts;
 
 /// Launches of one kernel with log2 of their times over what was expected.
 pub type Launches = Vec<(Launch, f32)>;
@@ -24,8 +24,8 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Launches of a small group.
-const FEW: [usize; 2] = [4, 10];
+/// Launches of each small group.
+const FEW: [usize; 9] = [4, 10, 10, 10, 10, 10, 10, 10, 10];
 
 /// Learns from the launches of many kernels. After each step `progress` learns its number and the mean negative log
 /// likelihood of a launch.
@@ -56,7 +56,8 @@ fn groups(plan: &Plan, kernels: &[Launches], random: &mut Random) -> Vec<Group> 
             let chosen = &order[..count.min(order.len())];
             if chosen.len() > 1 {
                 let chosen: Launches = chosen.iter().map(|at| launches[*at]).collect();
-                groups.push(Group::over(&own_costs(&chosen), chosen.iter()));
+                let own = OwnCosts::of(&chosen);
+                groups.push(Group::over(&own[0], chosen.iter()));
             }
         };
         take(plan.most);
@@ -84,7 +85,8 @@ fn normal(kernels: &[Launches]) -> (Signature, Signature) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use apex_policy::predict::anatomy::PARTS;
+    use apex_policy::predict::anatomy::{PARTS, REPEATED};
+    use apex_policy::predict::turns::TURNS;
 
     /// Kernels whose times bend along one number, slope along a second and ignore all others.
     fn kernels(count: usize, each: usize) -> Vec<Launches> {
@@ -96,6 +98,8 @@ mod tests {
                     let mut launch = Launch {
                         signature: [0.0; COMPARISONS],
                         parts: [0.0; PARTS],
+                        once_more: [0.0; REPEATED],
+                        turns: [0.0; TURNS],
                         log_expected: 0.0,
                         floor: 0.0,
                     };

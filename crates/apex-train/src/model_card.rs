@@ -33,7 +33,7 @@ pub fn text(report: &Report, files: &[ModelFile], data_hash: &str) -> String {
         let _ = writeln!(card, "| {} | {} | {} |", file.name, file.bytes, file.parameters);
     }
     card.push_str(
-        "\n`parts` is the sum of what a launch's parts cost on the device; `line` is t = max(floor, a + work / \
+        "\n`parts` is what a launch's parts cost on the device, ruled by its slowest resource; `line` is t = max(floor, a + work / \
          throughput) of one kernel; `likeness` is what the parts cost by the kernel's own launches, corrected by a \
          Gaussian process over those; `trees` correct it and are what apex answers with; the networks see the same \
          features; the transformer sees the kernel's last launches.\n\n## Time\n\nErrors are shares of the measured \

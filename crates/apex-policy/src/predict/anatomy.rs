@@ -1,11 +1,16 @@
-//! Takes a launch apart: what each part of it costs, added up to the time to expect of a kernel never seen.
+//! Takes a launch apart: what each part of it costs, put together to the time to expect of a kernel never seen.
 //!
 //! A bound tells the least a launch can take; most launches take far longer, for reasons that its shape shows:
 //! blocks must be started, each wave waits for its longest thread, the busiest multiprocessor issues for all its
 //! warps, full or not, and bytes come from the cache or from beyond it. Every such part is a count that follows
 //! from shape, work and instruction mix, times a cost in nanoseconds that the device's own rows tell (`apex train
-//! fit`). Costs are never negative, so more work never makes a launch shorter. Models correct this sum; they see
-//! its groups too, because what a launch spends its time on says how it will change.
+//! fit`). Costs are never negative, so more work never makes a launch shorter.
+//!
+//! Parts of one resource follow each other and add up. Resources work at the same time, so the slowest rules: a
+//! grid of small blocks takes what starting them takes, with the same bytes in larger blocks what the bytes take,
+//! and not both. Where two are about as slow they delay each other a little, which a norm of order four says.
+//! Models correct this time; they see its groups too, because what a launch spends its time on says how it will
+//! change.
 
 use super::exact::Exact;
 use super::question::{Mix, Pipe, Question, Work};
@@ -29,6 +34,10 @@ struct View<'a> {
     looped_each: f32,
     bytes: f32,
     bytes_beyond: f32,
+    /// The share of bytes that come from beyond the cache.
+    beyond: f32,
+    /// Further rows of a block that a warp reaches into: each is an access of its own.
+    further_rows: f32,
     mix: &'a Mix,
 }
 
@@ -44,6 +53,7 @@ macro_rules! parts {
         /// About a hundredth of a usual launch's time, in nanoseconds for one of each part: where a kernel's search
         /// for its own costs begins with parts that are free on the device; see [`super::own_costs`].
         pub const LEAST: Costs = [$($($least),+),+];
+        /// The group of each part.
         const GROUP_OF: [usize; PARTS] = [$($(Group::$group as usize + 0 * stringify!($name).len()),+),+];
 
         #[inline]
@@ -110,6 +120,7 @@ parts! { |view|
     ChainBytes {
         chain_bytes = view.waves * view.bytes_each, 0.0, 3.0;
         chain_looped_bytes = view.waves * view.looped_each, 25.0, 3.0;
+        chain_looped_beyond = view.waves * view.looped_each * view.beyond, 25.0, 3.0;
     }
     Issue {
         warps = view.warps_on_one, 0.0, 1.0;
@@ -117,6 +128,7 @@ parts! { |view|
         issue_accesses = view.warps_on_one * (view.mix.load_global + view.mix.store_global) as f32, 0.0, 0.7;
         issue_special = view.warps_on_one * view.mix.special as f32, 1.0, 0.9;
         issue_atomics = view.warps_on_one * view.mix.atomic as f32, 1.0, 1.0;
+        issue_rows = view.warps_on_one * accesses(view.mix) * view.further_rows, 0.7, 0.7;
     }
     IssueFlops {
         issue_single = view.warps_on_one * view.single, 0.063, 0.06;
@@ -139,6 +151,10 @@ parts! { |view|
     }
 }
 
+fn accesses(mix: &Mix) -> f32 {
+    (mix.load_global + mix.store_global + mix.atomic) as f32
+}
+
 /// The share of the second-level cache that holds what the launch before left.
 const KEPT: f32 = 0.6;
 
@@ -158,6 +174,8 @@ pub fn parts(question: &Question<'_>, exact: &Exact, work: &Work) -> [f32; PARTS
     let touched = if touched > 0.0 { touched } else { bytes };
     let beyond = (touched - KEPT * device.l2_bytes as f32).max(0.0) / touched.max(1.0);
     let bytes_each = bytes / threads;
+    let lanes = threads_per_block.min(device.chip.warp_threads as f32).max(1.0);
+    let along_x = (question.shape.block[0] as f32).clamp(1.0, lanes);
     fill(&View {
         blocks,
         blocks_on_one,
@@ -172,8 +190,58 @@ pub fn parts(question: &Question<'_>, exact: &Exact, work: &Work) -> [f32; PARTS
         looped_each: if question.kernel.mix.loops > 0 { bytes_each } else { 0.0 },
         bytes,
         bytes_beyond: bytes * beyond,
+        beyond,
+        further_rows: lanes / along_x - 1.0,
         mix: &question.kernel.mix,
     })
+}
+
+/// Resources that work at the same time, beside the launch itself.
+pub const RESOURCES: usize = 5;
+
+/// The resource that a group occupies; the launch comes before all of them.
+const RESOURCE_OF_GROUP: [usize; GROUPS] = {
+    let mut of = [RESOURCES; GROUPS];
+    of[Group::Blocks as usize] = 0;
+    of[Group::Chain as usize] = 1;
+    of[Group::ChainFlops as usize] = 1;
+    of[Group::ChainBytes as usize] = 1;
+    of[Group::Issue as usize] = 2;
+    of[Group::IssueFlops as usize] = 2;
+    of[Group::IssueBytes as usize] = 2;
+    of[Group::Bytes as usize] = 3;
+    of[Group::Beyond as usize] = 3;
+    of[Group::Serial as usize] = 4;
+    of
+};
+
+/// What repeating a kernel's text costs beside its [parts](NAMES): the chain and the issue of its instructions.
+pub const REPEATED: usize = 2;
+
+/// All parts, with those of a repeated text.
+pub const ALL_PARTS: usize = PARTS + REPEATED;
+
+/// The resource of each part; [`RESOURCES`] stands for the launch.
+pub const RESOURCE_OF: [usize; ALL_PARTS] = {
+    let mut of = [0; ALL_PARTS];
+    let mut part = 0;
+    while part < PARTS {
+        of[part] = RESOURCE_OF_GROUP[GROUP_OF[part]];
+        part += 1;
+    }
+    of[PARTS] = 1;
+    of[PARTS + 1] = 2;
+    of
+};
+
+/// The time of resources that work at the same time.
+#[inline]
+#[must_use]
+pub fn slowest(resources: &[f32; RESOURCES]) -> f32 {
+    let most = resources.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+    let square = |value: f32| value * value;
+    let sum: f32 = resources.iter().map(|nanos| square(square(nanos / most))).sum();
+    most * sum.sqrt().sqrt()
 }
 
 /// A launch's time by its parts.
@@ -181,16 +249,37 @@ pub fn parts(question: &Question<'_>, exact: &Exact, work: &Work) -> [f32; PARTS
 pub struct Anatomy {
     /// Nanoseconds of each [`Group`].
     pub groups: [f32; GROUPS],
-    /// Their sum.
+    /// What they take together.
     pub nanos: f32,
 }
 
 impl Anatomy {
-    /// A group as a share of the whole.
+    /// Of groups that work as those of a launch do.
+    #[inline]
+    #[must_use]
+    pub fn of(groups: [f32; GROUPS]) -> Anatomy {
+        let mut found = Anatomy { groups, nanos: 0.0 };
+        let nanos = groups[Group::Launch as usize] + slowest(&found.resources());
+        found.nanos = nanos.max(1.0);
+        found
+    }
+
+    /// Nanoseconds of each resource: starting blocks, the chain, the issue, bytes, and what is serial.
+    #[inline]
+    #[must_use]
+    pub fn resources(&self) -> [f32; RESOURCES] {
+        let mut resources = [0.0; RESOURCES];
+        for (nanos, resource) in self.groups.iter().zip(RESOURCE_OF_GROUP).skip(1) {
+            resources[resource] += nanos;
+        }
+        resources
+    }
+
+    /// A group as a share of all of them, as if each waited for the others.
     #[inline]
     #[must_use]
     pub fn share(&self, group: Group) -> f32 {
-        self.groups[group as usize] / self.nanos
+        self.groups[group as usize] / self.whole()
     }
 
     /// The share of what the threads themselves do, in a chain or side by side.
@@ -198,11 +287,16 @@ impl Anatomy {
     #[must_use]
     pub fn own_share(&self) -> f32 {
         let own = &self.groups[Group::Chain as usize..=Group::IssueBytes as usize];
-        own.iter().sum::<f32>() / self.nanos
+        own.iter().sum::<f32>() / self.whole()
+    }
+
+    #[inline]
+    fn whole(&self) -> f32 {
+        self.groups.iter().sum::<f32>().max(1.0)
     }
 }
 
-/// Adds up what a launch costs.
+/// Puts together what a launch costs.
 #[inline]
 #[must_use]
 pub fn anatomy(question: &Question<'_>, exact: &Exact, work: &Work) -> Anatomy {
@@ -211,7 +305,7 @@ pub fn anatomy(question: &Question<'_>, exact: &Exact, work: &Work) -> Anatomy {
     for ((count, cost), group) in parts.iter().zip(&question.device.costs).zip(GROUP_OF) {
         groups[group] += count * cost;
     }
-    Anatomy { groups, nanos: groups.iter().sum::<f32>().max(1.0) }
+    Anatomy::of(groups)
 }
 
 #[cfg(test)]
@@ -246,8 +340,43 @@ mod tests {
         let narrow = nanos(4096 * 256, 1, 12e6);
         assert!(narrow.nanos > 20.0 * good.nanos, "{} {}", narrow.nanos, good.nanos);
         let by_group: f32 = narrow.groups.iter().sum();
-        assert_eq!(by_group, narrow.nanos);
+        let largest = narrow.groups.iter().copied().fold(0.0, f32::max);
+        assert!(narrow.nanos > largest && narrow.nanos < by_group, "{narrow:?}");
         assert!(narrow.groups[Group::Blocks as usize] > good.groups[Group::Blocks as usize]);
+    }
+
+    #[test]
+    fn the_slowest_resource_rules() {
+        let alone = slowest(&[100.0, 0.0, 0.0, 0.0, 0.0]);
+        assert!((alone - 100.0).abs() < 1e-3, "{alone}");
+        let beside = slowest(&[100.0, 40.0, 30.0, 1e-20, 0.0]);
+        assert!((100.0..101.0).contains(&beside), "{beside}");
+        let equal = slowest(&[1e12, 1e12, 0.0, 0.0, 0.0]);
+        assert!((1.15e12..1.25e12).contains(&equal), "{equal}");
+        assert!(slowest(&[0.0; RESOURCES]) < 1e-20);
+    }
+
+    #[test]
+    fn a_warp_that_reaches_into_many_rows_costs_more() {
+        let chip = Chip::for_capability(9, 0).unwrap();
+        let device = Device::from_attributes(chip, 132, 1_980_000, 4.8e12, 60 << 20);
+        let mix = Mix { total: 20, load_global: 2, store_global: 1, ..Mix::default() };
+        let kernel = Kernel { registers: 32, mix, ..Kernel::default() };
+        let arguments = Arguments::default();
+        let shaped = |block: [u32; 3]| {
+            let question = Question {
+                device: &device,
+                kernel: &kernel,
+                shape: LaunchShape { grid: [4096, 1, 1], block },
+                dynamic_shared: 0,
+                arguments: &arguments,
+                work: Some(Work { bytes: 12e6, ..Work::default() }),
+            };
+            let parts = parts(&question, &exact(&question), &question.work.unwrap());
+            parts[NAMES.iter().position(|name| *name == "issue_rows").unwrap()]
+        };
+        assert_eq!((shaped([32, 8, 1]), shaped([256, 1, 1])), (0.0, 0.0));
+        assert!(shaped([1, 128, 1]) > 4.0 * shaped([8, 16, 1]));
     }
 
     #[test]

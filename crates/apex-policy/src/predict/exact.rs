@@ -4,7 +4,7 @@
 //! here it is the share of lane slots that hold a thread while the grid's waves pass: lane fill,
 //! t / (32 ceil(t / 32)), times wave fill, b / (ceil(b / s) s) with s block slots on the device. The bound is the
 //! roofline: no launch is faster than its operations at peak rate, its bytes at peak rate, or an empty kernel. Beside
-//! it stands what to expect, the sum of what the launch's parts cost on the device (see [`super::anatomy`]).
+//! it stands what to expect, by what the launch's parts cost on the device (see [`super::anatomy`]).
 
 use super::anatomy::{Anatomy, Group, anatomy};
 use super::question::{Mix, Pipe, Question, Work};

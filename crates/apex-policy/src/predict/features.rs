@@ -7,6 +7,7 @@
 
 use super::anatomy::Group;
 use super::exact::{Bound, Exact, bound_of, exact};
+use super::neighbours::Near;
 use super::question::{ALLOCATIONS, History, INTEGERS, Mix, Pipe, Question};
 use super::scale::{counted, log2};
 use crate::Limiter;
@@ -138,7 +139,7 @@ features! { |view|
     memory_time = counted(view.bound.memory_nanos);
     bound_time = counted(view.bound.nanos);
     // The parts of the expected time, and integers that may multiply what threads do.
-    expected_time = log2(view.bound.expected());
+    ruled_time = log2(view.bound.expected());
     share_launch = view.bound.anatomy.share(Group::Launch);
     share_blocks = view.bound.anatomy.share(Group::Blocks);
     share_chain = view.bound.anatomy.share(Group::Chain);
@@ -155,6 +156,14 @@ features! { |view|
     own_1 = view.bound.anatomy.own_share() * integer(view, 1);
     own_2 = view.bound.anatomy.own_share() * integer(view, 2);
     own_3 = view.bound.anatomy.own_share() * integer(view, 3);
+    // What each resource takes over the time that the kernel's past tells: how busy it is.
+    busy_blocks = busy(view, 0);
+    busy_chain = busy(view, 1);
+    busy_issue = busy(view, 2);
+    busy_bytes = busy(view, 3);
+    busy_serial = busy(view, 4);
+    // Warps that a multiprocessor with work holds on average, as a share of its slots.
+    resident = resident(view);
     // The device.
     device_multiprocessors = counted(view.question.device.multiprocessors as f32);
     device_bandwidth = log2(view.question.device.bytes_per_second.max(1.0));
@@ -178,7 +187,7 @@ pub const SMALL: [usize; 8] = [
     place("occupancy"),
     place("waves"),
     place("intensity"),
-    place("expected_time"),
+    place("ruled_time"),
 ];
 
 /// What launches of one kernel are compared by, by their places in the list: see
@@ -233,7 +242,7 @@ pub const COMPARED: [usize; 67] = places([
     "busiest_bytes",
     "touched_over_l2",
     "bytes_over_l2",
-    "expected_time",
+    "ruled_time",
     "share_launch",
     "share_blocks",
     "share_chain",
@@ -277,9 +286,15 @@ pub fn base(features: &[f32; COUNT]) -> f32 {
     const LINE: usize = place("history_line");
     const NEAR: usize = place("history_near");
     const DOUBT: usize = place("history_doubt");
-    match features[HISTORY_COUNT] > 0.0 {
-        true if features[DOUBT] > 0.0 => features[NEAR],
-        true => features[LINE],
+    let near = Near { mean: features[NEAR], deviation: features[DOUBT] };
+    past(features[HISTORY_COUNT] > 0.0, &near, features[LINE])
+}
+
+#[inline]
+fn past(seen: bool, near: &Near, line: f32) -> f32 {
+    match seen {
+        true if near.deviation > 0.0 => near.mean,
+        true => line,
         false => 0.0,
     }
 }
@@ -353,7 +368,7 @@ const fn places<const N: usize>(names: [&str; N]) -> [usize; N] {
     found
 }
 
-const fn same(a: &[u8], b: &[u8]) -> bool {
+pub(super) const fn same(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }
@@ -424,6 +439,22 @@ fn busiest(view: &View<'_>) -> f32 {
 /// Blocks that the busiest multiprocessor runs at once.
 fn active_blocks(view: &View<'_>) -> f32 {
     busiest(view).min(view.exact.occupancy.blocks_per_sm as f32).max(1.0)
+}
+
+/// log2 of what a resource takes over the time to expect with the kernel's past; at least a thousandth of it.
+fn busy(view: &View<'_>, resource: usize) -> f32 {
+    let past = past(view.history.count > 0, &view.history.near, view.history.line);
+    let nanos = view.bound.anatomy.resources()[resource];
+    log2((nanos / view.bound.expected()).max(1e-3)) - past
+}
+
+fn resident(view: &View<'_>) -> f32 {
+    let blocks = view.exact.blocks as f32;
+    let slots = view.exact.occupancy.blocks_per_sm as f32;
+    let each = blocks / blocks.min(multiprocessors(view)).max(1.0);
+    // Waves after the first fill up what blocks leave, the last one as far as there are blocks.
+    let held = if each <= slots { each } else { slots * view.exact.wave_fill };
+    held * warps(view) / view.question.device.chip.max_warps_per_sm() as f32
 }
 
 fn touched(view: &View<'_>) -> f32 {

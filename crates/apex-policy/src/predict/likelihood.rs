@@ -7,6 +7,7 @@
 
 use super::adam::Adam;
 use super::likeness::{COMPARISONS, Launch, Likeness, Signature, bent};
+use super::neighbours::MANY;
 use super::own_costs::OwnCosts;
 
 /// Launches of one kernel that are looked at together, with what their costs leave of log2 of their times.
@@ -48,13 +49,17 @@ pub struct Course {
     pub held_drift: Option<f64>,
 }
 
-/// How a kernel learns its own likeness.
-const TUNING: Course = Course { steps: 24, rate: 0.2, held: 0.3, held_drift: None };
+/// How a kernel learns its own likeness from a few launches, and from many: these may take it further.
+const TUNING: [Course; 2] = [
+    Course { steps: 24, rate: 0.2, held: 0.6, held_drift: None },
+    Course { steps: 48, rate: 0.2, held: 0.3, held_drift: None },
+];
 
 /// The likeness of one kernel, from that of all.
 #[must_use]
 pub fn tuned(shared: &Likeness, launches: &Group) -> Likeness {
-    improved(shared, std::slice::from_ref(launches), &TUNING, |_, _| {})
+    let course = &TUNING[usize::from(launches.times.len() >= MANY)];
+    improved(shared, std::slice::from_ref(launches), course, |_, _| {})
 }
 
 /// Places of the parameters: logarithms of bends and slopes and of these three, then the drift in units of its own.

@@ -6,13 +6,14 @@
 //! are twice the time above the floor, in short launches as in long ones, and no answer lies below it. The numbers
 //! here were learned from many kernels, and a kernel learns its own from there on ([`super::likelihood`]).
 
-use super::anatomy::PARTS;
+use super::anatomy::{ALL_PARTS, PARTS, REPEATED};
 use super::exact::{Bound, Exact, bound_of, exact};
 use super::features::{COMPARED, COUNT, features};
-use super::own_costs::split;
+use super::own_costs::{once_more, split};
 use super::question::{History, Question};
 use super::scale::log2;
 use super::tensor_file::{Refusal, TensorFile, TensorWriter};
+use super::turns::{Turns, turns};
 
 /// How many numbers launches are compared by.
 pub const COMPARISONS: usize = COMPARED.len();
@@ -33,6 +34,10 @@ pub struct Launch {
     pub signature: Signature,
     /// Nanoseconds of each of its parts; see [`super::own_costs`].
     pub parts: [f32; PARTS],
+    /// Nanoseconds of running its text once more.
+    pub once_more: [f32; REPEATED],
+    /// How often its loops may turn.
+    pub turns: Turns,
     /// log2 of the nanoseconds to expect.
     pub log_expected: f32,
     /// Nanoseconds that every launch takes, whatever it does.
@@ -60,9 +65,22 @@ impl Launch {
         Launch {
             signature: signature(&features(question, &History::default())),
             parts: split(&counts, &question.device.costs),
+            once_more: once_more(&counts),
+            turns: turns(question, exact),
             log_expected: log2(bound.expected()),
             floor: FLOOR * question.device.floor_nanos,
         }
+    }
+
+    /// Nanoseconds of all parts where the text is repeated by a guess of turns.
+    #[inline]
+    #[must_use]
+    pub fn all_parts(&self, turned: Option<usize>) -> [f32; ALL_PARTS] {
+        let turns = turned.map_or(0.0, |guess| self.turns[guess]);
+        let mut all = [0.0; ALL_PARTS];
+        all[..PARTS].copy_from_slice(&self.parts);
+        all[PARTS..].copy_from_slice(&self.once_more.map(|nanos| nanos * turns));
+        all
     }
 
     /// log2 of what a time has above the floor, and the share of the time that this is.

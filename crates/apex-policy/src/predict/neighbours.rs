@@ -4,13 +4,14 @@
 //! that defeats the caches, an argument that is a number of rounds) shows in launches that were alike. First the
 //! parts of the launch get the costs that they have in this kernel ([`super::own_costs`]); what these leave is a
 //! Gaussian process over the remembered launches ([`Likeness`]), so a kernel needs few launches of its own, and the
-//! answer knows its own doubt. From a few launches on a kernel learns itself what makes its launches alike, anew
-//! with each of them and later whenever it has seen a quarter more: that takes milliseconds, an answer between takes
-//! microseconds. The daemon keeps these; inside a program the line must do.
+//! answer knows its own doubt. Where several costs may be right, each has its process and they answer together, by
+//! how likely they make what was measured. From a few launches on a kernel learns itself what makes its launches
+//! alike, anew with each of them and later whenever it has seen a quarter more: that takes milliseconds, an answer
+//! between takes microseconds. The daemon keeps these; inside a program the line must do.
 
 use super::likelihood::{Group, tuned};
 use super::likeness::{Launch, Likeness, Place};
-use super::own_costs::{OwnCosts, Taken};
+use super::own_costs::{OwnCosts, PRICE};
 use std::sync::{Mutex, PoisonError};
 
 /// What launches like it took, as log2 over the expected time.
@@ -52,14 +53,15 @@ impl Neighbours {
         let same = |(known, _): &&mut (Launch, f32)| known.signature == launch.signature;
         if let Some((_, known)) = self.entries.iter_mut().find(same) {
             *known += 0.25 * (over_expected - *known);
-            solved.iter_mut().for_each(|solved| solved.weights.clear());
+            let all = solved.iter_mut().flat_map(|solved| &mut solved.accounts);
+            all.for_each(|account| account.weights.clear());
             return;
         }
         if self.entries.len() < REMEMBERED {
             self.entries.push((*launch, over_expected));
         } else {
             self.entries[self.seen % REMEMBERED] = (*launch, over_expected);
-            solved.iter_mut().for_each(Solved::forget);
+            solved.iter_mut().flat_map(|solved| &mut solved.accounts).for_each(Account::forget);
         }
         self.seen += 1;
     }
@@ -74,44 +76,96 @@ impl Neighbours {
         let known = solved.take().filter(|solved| solved.shared == *likeness);
         let now = solved.insert(known.unwrap_or_else(|| Solved::new(likeness)));
         now.learn(&self.entries, self.seen);
-        now.extend(&self.entries);
+        now.accounts.iter_mut().for_each(|account| account.extend(&self.entries));
         now.near(launch)
     }
 }
 
 /// From so many launches on a kernel learns its own likeness.
-const TELLING: usize = 3;
+pub const TELLING: usize = 3;
 /// From so many launches on it no longer learns anew with each of them.
 pub const MANY: usize = 12;
 /// Launches that a kernel learns its likeness from at most.
 const LEARNED_FROM: usize = 96;
 
-/// The equations of the remembered launches, solved; a further launch adds one row.
+/// How much of the likelihood of an account decides: launches are not as independent as it takes them for.
+const BELIEVED: f64 = 0.5;
+
+/// What was learned of the remembered launches.
 #[derive(Debug)]
 struct Solved {
-    /// What all kernels have in common, and what this one makes of it.
+    /// What all kernels have in common.
     shared: Likeness,
-    likeness: Likeness,
-    own: OwnCosts,
-    /// How many launches there were when these two were learned.
+    /// The costs that may be right, each with what it leaves.
+    accounts: Vec<Account>,
+    /// How many launches there were when these were learned.
     learned_at: usize,
+}
+
+impl Solved {
+    fn new(likeness: &Likeness) -> Solved {
+        Solved { shared: likeness.clone(), accounts: Vec::new(), learned_at: 0 }
+    }
+
+    /// Finds the kernel's costs, and its likeness where there is enough to learn from, if enough is new.
+    fn learn(&mut self, entries: &[(Launch, f32)], seen: usize) {
+        let known = self.learned_at;
+        if seen < if known < MANY { known + 1 } else { known * 5 / 4 } {
+            return;
+        }
+        self.learned_at = seen;
+        let account = |own: OwnCosts| {
+            let chosen = entries.iter().step_by(entries.len().div_ceil(LEARNED_FROM));
+            let likeness = match seen {
+                TELLING.. => tuned(&self.shared, &Group::over(&own, chosen)),
+                _ => self.shared.clone(),
+            };
+            Account::new(likeness, own)
+        };
+        self.accounts = OwnCosts::of(entries).into_iter().map(account).collect();
+    }
+
+    fn near(&self, launch: &Launch) -> Near {
+        let best = self.accounts.iter().map(Account::likely).fold(f64::NEG_INFINITY, f64::max);
+        let mut sums = [0.0; 3];
+        for account in &self.accounts {
+            let weight = (BELIEVED * (account.likely() - best)).exp();
+            let Near { mean, deviation } = account.near(launch);
+            let (mean, deviation) = (f64::from(mean), f64::from(deviation));
+            let squares = deviation * deviation + mean * mean;
+            sums.iter_mut().zip([1.0, mean, squares]).for_each(|(sum, of)| *sum += weight * of);
+        }
+        let mean = sums[1] / sums[0];
+        // Accounts that differ are doubt too.
+        let deviation = (sums[2] / sums[0] - mean * mean).max(0.0).sqrt();
+        Near { mean: mean as f32, deviation: deviation as f32 }
+    }
+}
+
+/// One kind of costs with the equations of what it leaves, solved; a further launch adds one row.
+#[derive(Debug)]
+struct Account {
+    own: OwnCosts,
+    /// What this kernel makes of the likeness of all.
+    likeness: Likeness,
     places: Vec<Place>,
     /// The lower triangle of Cholesky's factor, row after row.
     factor: Vec<f64>,
     /// What each launch adds to an answer; empty until asked for.
     weights: Vec<f64>,
+    /// The logarithm of how likely the launches are, less what is the same for all accounts.
+    log_likelihood: f64,
 }
 
-impl Solved {
-    fn new(likeness: &Likeness) -> Solved {
-        Solved {
-            shared: likeness.clone(),
-            likeness: likeness.clone(),
-            own: OwnCosts::default(),
-            learned_at: 0,
+impl Account {
+    fn new(likeness: Likeness, own: OwnCosts) -> Account {
+        Account {
+            own,
+            likeness,
             places: Vec::new(),
             factor: Vec::new(),
             weights: Vec::new(),
+            log_likelihood: 0.0,
         }
     }
 
@@ -122,21 +176,9 @@ impl Solved {
         self.weights.clear();
     }
 
-    /// Finds the kernel's costs, and its likeness where there is enough to learn from, if enough is new.
-    fn learn(&mut self, entries: &[(Launch, f32)], seen: usize) {
-        let known = self.learned_at;
-        if seen < if known < MANY { known + 1 } else { known * 5 / 4 } {
-            return;
-        }
-        self.learned_at = seen;
-        self.own = own_costs(entries);
-        self.weights.clear();
-        if seen < TELLING {
-            return;
-        }
-        let chosen = entries.iter().step_by(entries.len().div_ceil(LEARNED_FROM));
-        self.likeness = tuned(&self.shared, &Group::over(&self.own, chosen));
-        self.forget();
+    /// How likely it is with what was measured and without.
+    fn likely(&self) -> f64 {
+        self.log_likelihood - if self.own.turned.is_some() { PRICE } else { 0.0 }
     }
 
     fn extend(&mut self, entries: &[(Launch, f32)]) {
@@ -160,7 +202,12 @@ impl Solved {
                     self.own.left(launch, *time).0 - f64::from(place.usual)
                 })
                 .collect();
-            self.weights = self.back(self.halfway(&times));
+            let half = self.halfway(&times);
+            let fit: f64 = half.iter().map(|value| value * value).sum();
+            let logs: f64 =
+                (1..=times.len()).map(|nth| self.factor[nth * (nth + 1) / 2 - 1].ln()).sum();
+            self.log_likelihood = -0.5 * fit - logs;
+            self.weights = self.back(half);
         }
     }
 
@@ -209,26 +256,19 @@ impl Solved {
     }
 }
 
-/// The costs of a kernel by its launches, given with log2 of their times over what was expected.
-#[must_use]
-pub fn own_costs(entries: &[(Launch, f32)]) -> OwnCosts {
-    let taken = entries.iter().map(|(launch, over_expected)| Taken {
-        parts: &launch.parts,
-        log_nanos: launch.log_expected + over_expected,
-    });
-    OwnCosts::of(&taken.collect::<Vec<_>>())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::anatomy::PARTS;
+    use crate::predict::anatomy::{PARTS, REPEATED};
     use crate::predict::likeness::COMPARISONS;
+    use crate::predict::turns::TURNS;
 
     fn at(place: f32) -> Launch {
         let mut launch = Launch {
             signature: [0.0; COMPARISONS],
             parts: [0.0; PARTS],
+            once_more: [0.0; REPEATED],
+            turns: [0.0; TURNS],
             log_expected: 0.0,
             floor: 0.0,
         };
@@ -267,6 +307,30 @@ mod tests {
         assert!((a.mean - b.mean).abs() < 1e-5 && (a.deviation - b.deviation).abs() < 1e-5);
         let other = Likeness { bend: 0.1, ..likeness };
         assert_ne!(slowly.near(&at(3.3), &other), a, "another likeness is another answer");
+    }
+
+    #[test]
+    fn turns_that_may_be_right_answer_with_the_rest() {
+        let likeness = Likeness::default();
+        let mut near = Neighbours::default();
+        let launch = |nth: u32| {
+            let mut launch = at((nth * 5 % 9) as f32);
+            launch.once_more = [50.0, 1.0];
+            launch.turns[1] = ((nth % 9) as f32).exp2();
+            launch.parts[0] = 2_000.0;
+            launch
+        };
+        let rule = |launch: &Launch| (2_000.0 + 150.0 * launch.turns[1]).log2();
+        for nth in 0..9 {
+            near.observe(&launch(nth), rule(&launch(nth)));
+        }
+        // Half as many turns again as in any of them.
+        let mut asked = launch(8);
+        asked.turns[1] *= 1.5;
+        let found = near.near(&asked, &likeness);
+        assert!((found.mean - rule(&asked)).abs() < 0.25, "{found:?} {}", rule(&asked));
+        let near = near.solved.lock().unwrap();
+        assert!(near.as_ref().unwrap().accounts.iter().any(|known| known.own.turned == Some(1)));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use super::features::{COUNT, HISTORY_COUNT, base, doubt, list_hash};
 use super::likeness::Likeness;
-use super::neighbours::MANY;
+use super::neighbours::{MANY, TELLING};
 use super::network::{NARROWEST, check_golden};
 use super::tensor_file::{Refusal, TensorFile, TensorWriter};
 
@@ -168,6 +168,8 @@ fn padded(features: &[f32; COUNT]) -> [f32; PADDED] {
 pub enum Acquaintance {
     /// Never measured.
     Unseen,
+    /// Measured once or twice: too little for the kernel to learn from.
+    First,
     /// Measured fewer than [`MANY`] times.
     Few,
     /// Measured so many times or more.
@@ -178,16 +180,23 @@ pub enum Acquaintance {
 
 impl Acquaintance {
     /// All, in the order of the factors in a file.
-    pub const ALL: [Acquaintance; 4] =
-        [Acquaintance::Unseen, Acquaintance::Few, Acquaintance::Some, Acquaintance::Known];
+    pub const ALL: [Acquaintance; 5] = [
+        Acquaintance::Unseen,
+        Acquaintance::First,
+        Acquaintance::Few,
+        Acquaintance::Some,
+        Acquaintance::Known,
+    ];
 
     /// By the number of measured times.
     #[must_use]
     pub fn of(measured: u32) -> Acquaintance {
+        const FEW: u32 = TELLING as u32;
         const SOME: u32 = MANY as u32;
         match measured {
             0 => Acquaintance::Unseen,
-            1..SOME => Acquaintance::Few,
+            1..FEW => Acquaintance::First,
+            FEW..SOME => Acquaintance::Few,
             SOME..30 => Acquaintance::Some,
             _ => Acquaintance::Known,
         }
@@ -355,9 +364,9 @@ pub(super) mod tests {
     pub(in crate::predict) fn sample(seed: u64) -> Trees {
         Trees {
             forests: std::array::from_fn(|nth| forest(11 + nth, seed + nth as u64)),
-            widening: [3.0, 2.0, 1.5, 1.0],
-            trust: [0.5, 0.7, 0.8, 0.9],
-            caution: [0.3, 0.2, 0.1, 0.0],
+            widening: [3.0, 2.5, 2.0, 1.5, 1.0],
+            trust: [0.5, 0.6, 0.7, 0.8, 0.9],
+            caution: [0.3, 0.25, 0.2, 0.1, 0.0],
             likeness: Likeness::default(),
         }
     }
@@ -417,6 +426,8 @@ pub(super) mod tests {
     #[test]
     fn acquaintance_grows_with_measurements() {
         assert_eq!(Acquaintance::of(0), Acquaintance::Unseen);
+        assert_eq!(Acquaintance::of(2), Acquaintance::First);
+        assert_eq!(Acquaintance::of(3), Acquaintance::Few);
         assert_eq!(Acquaintance::of(11), Acquaintance::Few);
         assert_eq!(Acquaintance::of(12), Acquaintance::Some);
         assert_eq!(Acquaintance::of(30), Acquaintance::Known);

@@ -3,13 +3,14 @@
 //! Everything here is chosen on rows kept apart, or on kernels as if they had never been seen; rows that judge have
 //! no part in it.
 
-use super::sets::Sets;
+use super::sets::{Apart, SHOWN, Sets};
 use super::{Options, SHARE};
 use crate::boost::{self, Binned};
 use crate::chart::{Series, curves};
 use crate::examples::Example;
 use crate::metrics::widening;
 use apex_policy::predict::features::{HISTORY_COUNT, LOOPS, doubt};
+use apex_policy::predict::neighbours::TELLING;
 use apex_policy::predict::trees::{ALWAYS_LEFT, Acquaintance, Forest, GrownTree, LEAVES, Trees};
 use std::collections::BTreeSet;
 
@@ -39,14 +40,19 @@ pub(super) fn grow_trees(
         "loss-trees.svg".into(),
         curves("Boosted trees", "trees", "mean square error (log2²)", &series),
     ));
-    // Shares of peaks, where counters were read; from cold rows, since they hardly depend on history.
+    // Shares of peaks, where counters were read, with every history: how busy a resource is follows from the time.
+    // They have no intervals, so the rows kept for those teach too.
     for share in 0..3 {
-        let known: Vec<&Example> =
-            sets.cold.iter().filter(|example| example.shares[share].is_some()).collect();
+        let all = sets.train.iter().chain(&sets.calibrate);
+        let known: Vec<&Example> = all.filter(|example| example.shares[share].is_some()).collect();
         let table = binned(known.iter().copied());
         let targets: Vec<f32> = known.iter().filter_map(|example| example.shares[share]).collect();
-        let plan =
-            boost::Plan::usual(options.trees.min(200), options.seed ^ (0x54a0 + share as u64));
+        let plan = boost::Plan {
+            rate: 0.05,
+            least_rows: 8 * SHOWN,
+            feature_share: 0.5,
+            ..boost::Plan::usual(options.trees.min(200), options.seed ^ (0x54a0 + share as u64))
+        };
         trees.forests[2 + share] = boost::grow(&plan, &table, &targets, |_, _| {});
     }
     // Only with kernels that are known well: what trees learn of some kernels' instructions misleads about others.
@@ -57,10 +63,18 @@ pub(super) fn grow_trees(
     trees.trust[known as usize] = trusted(&corrections);
     say(&format!("trees are trusted by {:.2} with known kernels", trees.trust[known as usize]));
     // Where the trees are not trusted, the training rows are as good as new ones, for then nothing was fitted to them
-    // one by one, and their kernels are many more than those kept apart.
-    let untouched =
-        sets.train.iter().filter(|e| trees.trust[Acquaintance::of(e.seen) as usize] == 0.0);
-    let untouched: Vec<&Example> = sets.calibrate.iter().chain(untouched).collect();
+    // one by one, and their kernels are many more than those kept apart. After one launch the device's costs decide,
+    // so there each kernel has those that were found without it.
+    let untouched = sets.train.iter().filter(|e| {
+        let class = Acquaintance::of(e.seen);
+        class != Acquaintance::First && trees.trust[class as usize] == 0.0
+    });
+    let untouched: Vec<&Example> = sets
+        .calibrate
+        .iter()
+        .chain(untouched)
+        .chain(sets.after_one.iter().map(|(e, _)| e))
+        .collect();
     trees.caution = Acquaintance::ALL.map(|class| {
         let asked = untouched.iter().filter(|e| Acquaintance::of(e.seen) == class);
         let left: Vec<(f32, f32)> = asked
@@ -84,36 +98,60 @@ pub(super) fn grow_trees(
     let unseen = Acquaintance::Unseen as usize;
     let left: Vec<(f32, f32)> = sets.apart.iter().map(|apart| (apart.error, 1.0)).collect();
     trees.caution[unseen] = cautious(&left);
-    let width = |loops: bool| {
-        // Where all kernels are of one kind, it speaks for the other too.
-        let any = sets.apart.iter().any(|apart| apart.loops == loops);
-        let alike = || sets.apart.iter().filter(|apart| !any || apart.loops == loops);
-        // The next kernel is one more of so many, not one more of all their rows.
-        let kernels = alike().map(|apart| apart.kernel).collect::<BTreeSet<_>>().len() as f32;
-        let share = (((kernels + 1.0) * SHARE).ceil() / kernels.max(1.0)).min(1.0);
-        widening(alike().map(|apart| (apart.error - trees.caution[unseen]).abs()).collect(), share)
-    };
-    // How often a loop runs nobody tells of a kernel never seen, so those with loops are doubted more.
-    let (straight, looped) = (width(false), width(true));
+    let apart = sets
+        .apart
+        .iter()
+        .map(|apart| Apart { error: (apart.error - trees.caution[unseen]).abs(), ..*apart });
+    let [straight, looped] = widths(&apart.collect::<Vec<_>>());
     trees.widening[unseen] = straight;
-    trees.forests[1].push(&doubted_with_loops(looped / straight - 1.0));
     say(&format!(
         "kernels never seen are within a factor of 2^{straight:.2}, with loops 2^{looped:.2}"
     ));
+    let after_one = sets.after_one.iter().map(|(e, kernel)| Apart {
+        error: (trees.over_expected(&e.features) - e.over_expected).abs()
+            / doubt(&e.features).sqrt().max(NARROWEST),
+        loops: e.features[LOOPS] > 0.5,
+        kernel: *kernel,
+    });
+    let [first, looped_first] = widths(&after_one.collect::<Vec<_>>());
+    trees.widening[Acquaintance::First as usize] = first;
+    let more = [looped / straight - 1.0, looped_first / first - 1.0];
+    trees.forests[1].push(&doubted_with_loops(more));
     trees
 }
 
-/// A tree that says something of kernels that have loops and were never measured, and nothing of others.
-fn doubted_with_loops(more: f32) -> GrownTree {
+/// Half widths that hold the share of errors, of kernels without loops and with them: how often a loop runs nobody
+/// tells of a kernel that was hardly seen, so those are doubted more.
+fn widths(errors: &[Apart]) -> [f32; 2] {
+    [false, true].map(|loops| {
+        // Where all kernels are of one kind, it speaks for the other too.
+        let any = errors.iter().any(|apart| apart.loops == loops);
+        let alike = || errors.iter().filter(|apart| !any || apart.loops == loops);
+        // The next kernel is one more of so many, not one more of all their rows.
+        let kernels = alike().map(|apart| apart.kernel).collect::<BTreeSet<_>>().len() as f32;
+        let share = (((kernels + 1.0) * SHARE).ceil() / kernels.max(1.0)).min(1.0);
+        widening(alike().map(|apart| apart.error).collect(), share)
+    })
+}
+
+/// A tree that says something of kernels that have loops and were never measured, or once or twice, and nothing of
+/// others.
+fn doubted_with_loops([never, once]: [f32; 2]) -> GrownTree {
     let mut tree = GrownTree {
         features: [0; LEAVES],
         thresholds: [ALWAYS_LEFT; LEAVES],
         leaves: [0.0; LEAVES],
     };
-    (tree.features[1], tree.thresholds[1]) = (HISTORY_COUNT as u8, 0.5);
-    (tree.features[2], tree.thresholds[2]) = (LOOPS as u8, 0.5);
-    // Right of the left one of two: the second quarter of the leaves begins there.
-    tree.leaves[LEAVES / 4] = more;
+    let mut ask = |node: usize, feature: usize, threshold: f32| {
+        (tree.features[node], tree.thresholds[node]) = (feature as u8, threshold);
+    };
+    ask(1, HISTORY_COUNT, (TELLING as f32 + 0.5).log2());
+    ask(2, HISTORY_COUNT, 0.5);
+    ask(4, LOOPS, 0.5);
+    ask(5, LOOPS, 0.5);
+    // Three steps lead to an eighth of the leaves each: left, left, right and left, right, right.
+    tree.leaves[LEAVES / 8] = never;
+    tree.leaves[3 * LEAVES / 8] = once;
     tree
 }
 

@@ -6,6 +6,7 @@ use crate::random::named;
 use crate::rows::Row;
 use crate::split::Part;
 use apex_policy::predict::exact::bound;
+use apex_policy::predict::likeness::Likeness;
 use apex_policy::predict::question::{Arguments, Device, Kernel};
 use std::collections::BTreeMap;
 
@@ -22,14 +23,17 @@ pub(super) struct Apart {
     pub(super) kernel: u64,
 }
 
-/// What to expect of the expectation for a kernel never seen: each row by costs from rows of other kernels. Kernels
-/// that judge have no part in it.
+/// What to expect of the expectation for a kernel never seen, and for one that was measured once: each row by costs
+/// from rows of other kernels, because a kernel whose rows found the costs is explained by them too well. Kernels that
+/// judge have no part in it.
 pub(super) fn expected_apart(
     rows: &[Row],
     parts: &[Part],
     devices: &BTreeMap<&str, Device>,
-) -> Vec<Apart> {
-    let mut errors = Vec::new();
+    likeness: &Likeness,
+    seed: u64,
+) -> (Vec<Apart>, Vec<(Example, u64)>) {
+    let (mut errors, mut after_one) = (Vec::new(), Vec::new());
     for (name, device) in devices {
         let used: Vec<(&Row, Kernel, Arguments)> = rows
             .iter()
@@ -44,6 +48,18 @@ pub(super) fn expected_apart(
                 (question(row, device, kernel, arguments), row.median_ns)
             }));
             let device = Device { costs, ..*device };
+            let mut source = Source::new(rows, |_| device);
+            source.set_likeness(likeness);
+            let once = source.examples(parts, Part::Train, Shown::Some(1), seed ^ (30 + fold));
+            let of_fold = |example: &Example| {
+                let row = &rows[example.row];
+                row.device == *name && apart(row)
+            };
+            let kernel = |example: &Example| named(7, &rows[example.row].kernel);
+            after_one.extend(once.into_iter().filter(of_fold).map(|e| {
+                let kernel = kernel(&e);
+                (e, kernel)
+            }));
             for (row, kernel, arguments) in used.iter().filter(|(row, _, _)| apart(row)) {
                 let expected = bound(&question(row, &device, kernel, arguments)).expected();
                 let error = (f64::from(expected) / row.median_ns).log2() as f32;
@@ -52,7 +68,7 @@ pub(super) fn expected_apart(
             }
         }
     }
-    errors
+    (errors, after_one)
 }
 
 /// Examples by what they are for.
@@ -63,22 +79,27 @@ pub(super) struct Sets {
     pub(super) calibrate: Vec<Example>,
     /// Launches of kernels as if these had never been seen.
     pub(super) apart: Vec<Apart>,
+    /// Launches of kernels as if these had been measured once and had told nothing of the device, and the kernel.
+    pub(super) after_one: Vec<(Example, u64)>,
 }
 
 pub(super) const COLD_SALT: u64 = 1;
+/// How often a row is shown, each time with another history.
+pub(super) const SHOWN: usize = 6;
 
 impl Sets {
-    pub(super) fn new(source: &Source<'_>, parts: &[Part], seed: u64, apart: Vec<Apart>) -> Sets {
+    pub(super) fn new(
+        source: &Source<'_>,
+        parts: &[Part],
+        seed: u64,
+        (apart, after_one): (Vec<Apart>, Vec<(Example, u64)>),
+    ) -> Sets {
         let of = |part, shown, salt: u64| source.examples(parts, part, shown, seed ^ salt);
         let cold = of(Part::Train, Shown::Nothing, COLD_SALT);
         let mut train = cold.clone();
-        for (salt, shown) in (2..).zip([
-            Shown::Some(1),
-            Shown::Some(3),
-            Shown::Some(9),
-            Shown::AllOthers,
-            Shown::AllOthers,
-        ]) {
+        const FURTHER: [Shown; SHOWN - 1] =
+            [Shown::Some(1), Shown::Some(3), Shown::Some(9), Shown::AllOthers, Shown::AllOthers];
+        for (salt, shown) in (2..).zip(FURTHER) {
             train.extend(of(Part::Train, shown, salt));
         }
         let mut calibrate = of(Part::CalibrateKnown, Shown::AllOthers, 10);
@@ -91,7 +112,7 @@ impl Sets {
         ]) {
             calibrate.extend(of(Part::CalibrateUnseen, shown, salt));
         }
-        Sets { train, cold, calibrate, apart }
+        Sets { train, cold, calibrate, apart, after_one }
     }
 
     /// Rows kept apart, in two halves: the first chooses, the second sets intervals for what was chosen.
