@@ -254,7 +254,7 @@ fn guessed(told: &facts::Device) -> Option<Device> {
 mod tests {
     use super::*;
     use crate::known::KnownProcess;
-    use apex_core::event::{CallId, KernelId};
+    use apex_core::event::KernelId;
     use apex_policy::predict::answer::Source;
 
     fn is_repeat(prediction: &Prediction) -> bool {
@@ -274,20 +274,8 @@ mod tests {
     fn row(blocks: u32, nanos: u64, basis: TimeBasis) -> Row {
         let shape =
             LaunchShape { grid: [blocks, 1, 1], block: [256, 1, 1], ..LaunchShape::default() };
-        Row {
-            time_ns: 0,
-            host_ns: 0,
-            process: 0,
-            pid: 1,
-            tid: 1,
-            call: CallId(0),
-            result: 0,
-            device: Some(0),
-            context: 1,
-            stream: 0,
-            what: What::GpuTime { kernel: KernelId(1), shape, nanos, basis },
-            pageable: None,
-        }
+        let what = What::GpuTime { kernel: KernelId(1), shape, nanos, basis };
+        Row { device: Some(0), ..crate::row::tests::row(0, what) }
     }
 
     #[test]

@@ -107,8 +107,26 @@ pub fn has_host_side(direction: Direction) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A row of the first process: what happened and when, all else as plain as can be.
+    pub(crate) fn row(time_ns: u64, what: What) -> Row {
+        Row {
+            time_ns,
+            host_ns: 0,
+            process: 0,
+            pid: 1,
+            tid: 1,
+            call: CallId(0),
+            result: 0,
+            device: None,
+            context: 1,
+            stream: 0,
+            what,
+            pageable: None,
+        }
+    }
 
     #[test]
     fn a_function_is_found_by_its_name() {

@@ -349,7 +349,7 @@ fn short(command: &String) -> String {
 mod tests {
     use super::*;
     use apex_core::KernelId;
-    use apex_core::event::{CallId, Launch};
+    use apex_core::event::Launch;
 
     fn describe(text: &str) -> Result<Vec<Program>, Error> {
         let directory = tempfile::tempdir().unwrap();
@@ -374,20 +374,7 @@ mod tests {
         let shape = LaunchShape::default();
         let launch =
             Launch { kernel: KernelId(kernel), shape, cooperative: false, captured: false };
-        Row {
-            time_ns,
-            host_ns: 0,
-            process: 1,
-            pid: 1,
-            tid: 1,
-            call: CallId(0),
-            result: 0,
-            device: Some(0),
-            context: 1,
-            stream: 0,
-            what: What::Launch(launch),
-            pageable: None,
-        }
+        Row { process: 1, device: Some(0), ..crate::row::tests::row(time_ns, What::Launch(launch)) }
     }
 
     #[test]

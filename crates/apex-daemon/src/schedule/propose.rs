@@ -96,23 +96,10 @@ impl Rows {
 mod tests {
     use super::*;
     use apex_core::KernelId;
-    use apex_core::event::{CallId, Launch, LaunchShape, SyncKind};
+    use apex_core::event::{Launch, LaunchShape, SyncKind};
 
     fn row(time_ns: u64, host_ns: u64, what: What) -> Row {
-        Row {
-            time_ns,
-            host_ns,
-            process: 0,
-            pid: 1,
-            tid: 1,
-            call: CallId(0),
-            result: 0,
-            device: None,
-            context: 1,
-            stream: 0,
-            what,
-            pageable: None,
-        }
+        Row { host_ns, ..crate::row::tests::row(time_ns, what) }
     }
 
     /// Bursts of a millisecond with pauses between them.
