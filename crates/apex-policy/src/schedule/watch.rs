@@ -26,6 +26,8 @@ pub(super) struct Watch {
     clean: [VecDeque<u64>; SIZES],
     recent: VecDeque<Seen>,
     last_end_ns: Option<u64>,
+    /// Undisturbed bursts that others were compared with.
+    drawn: usize,
 }
 
 /// A burst, its length alone, and whether it came out of a queue.
@@ -42,6 +44,7 @@ impl Default for Watch {
             clean: std::array::from_fn(|_| VecDeque::new()),
             recent: VecDeque::new(),
             last_end_ns: None,
+            drawn: 0,
         }
     }
 }
@@ -60,7 +63,8 @@ impl Watch {
         for burst in bursts {
             let clean = &mut self.clean[size(burst)];
             let length = burst.length_ns();
-            if burst.harm_ns == 0 && burst.ahead_ns <= length / 50 {
+            let is_clean = burst.harm_ns == 0 && burst.ahead_ns <= length / 50;
+            if is_clean {
                 if clean.len() == CLEAN {
                     clean.pop_front();
                 }
@@ -70,8 +74,11 @@ impl Watch {
                 .last_end_ns
                 .replace(burst.end_ns)
                 .is_some_and(|ended| burst.start_ns.saturating_sub(ended) < QUEUED_NS);
-            if let Some(alone_ns) = middle(clean) {
-                let alone_ns = alone_ns.min(length);
+            if clean.len() >= CLEAN_LEAST {
+                // Bursts differ by themselves too: one that was disturbed is taken to have been, alone, as one of
+                // those that were not, each in its turn.
+                self.drawn = self.drawn.wrapping_add(1);
+                let alone_ns = if is_clean { length } else { clean[self.drawn % clean.len()] };
                 self.recent.push_back(Seen { burst: *burst, alone_ns, queued });
             }
         }
