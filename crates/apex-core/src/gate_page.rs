@@ -24,18 +24,22 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// First word of both files: "APEXGAT1".
-pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT1");
+/// First word of both files: "APEXGAT2".
+pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT2");
 /// Programs that can share one GPU.
 pub const SLOTS: usize = 64;
 /// Words of either file before its first slot.
 pub const HEAD_WORDS: usize = 64;
 /// Words of a slot, in either file.
-pub const SLOT_WORDS: usize = 128;
+pub const SLOT_WORDS: usize = 320;
 /// Bursts whose lengths a program keeps for the controller.
 pub const BURSTS_KEPT: usize = 12;
 /// Words of one of them.
 pub const BURST_WORDS: usize = 5;
+/// Fences of a program that the GPU may not have reached; a power of two.
+pub const FENCES: u32 = 256;
+/// A fence so far ahead is never reached before somebody looks.
+const FAR: u32 = 1 << 20;
 
 const WORDS: usize = HEAD_WORDS + SLOTS * SLOT_WORDS;
 /// Bytes of either file.
@@ -183,9 +187,19 @@ pub enum Own {
     Exempt = 36,
     /// When it was claimed.
     Since = 37,
+    /// Predicted time of the work behind the last fence that the GPU came to.
+    PieceNs = 38,
 
     /// The last bursts, five words each ([`BurstWord`]), the n-th at n modulo [`BURSTS_KEPT`].
     BurstRing = 64,
+
+    /// Where the GPU says which fence it has come to, half a word each, the n-th at n modulo [`FENCES`].
+    Reached = 128,
+    /// Its low half is the number of the last fence that lets work through. The GPU waits for it, programs that it
+    /// yields to lower it when a burst begins, and its own watch raises it ([`Page::open_fences`]).
+    Through = 256,
+    /// Its low half is the number of the last fence there is.
+    Fence = 264,
 }
 
 /// Words of a kept burst.
@@ -469,6 +483,48 @@ impl Page {
         &self.programs[burst(slot, number, word)]
     }
 
+    fn half(&self, place: usize, nth: u32) -> &'static AtomicU32 {
+        let words: *const AtomicU64 = &raw const self.programs[place + nth as usize / 2];
+        // SAFETY: one half of a word of the mapping; it is accessed by halves alone.
+        unsafe { &*words.cast::<AtomicU32>().add(nth as usize % 2) }
+    }
+
+    /// Where the GPU says that it has come to the fence of this number.
+    #[must_use]
+    pub fn reached(&self, slot: usize, fence: u32) -> &'static AtomicU32 {
+        self.half(own(slot, Own::Reached), fence % FENCES)
+    }
+
+    /// Up to which fence work may go through.
+    #[must_use]
+    pub fn through(&self, slot: usize) -> &'static AtomicU32 {
+        self.half(own(slot, Own::Through), 0)
+    }
+
+    /// The last fence there is.
+    #[must_use]
+    pub fn fence(&self, slot: usize) -> &'static AtomicU32 {
+        self.half(own(slot, Own::Fence), 0)
+    }
+
+    /// Lets work of a slot through all its fences, those to come too.
+    pub fn open_fences(&self, slot: usize) {
+        let far = self.fence(slot).load(Ordering::Relaxed).wrapping_add(FAR);
+        self.through(slot).store(far, Ordering::SeqCst);
+    }
+
+    /// Lets no more work of a slot through: what lies behind the next fence waits there.
+    pub fn close_fences(&self, slot: usize) {
+        let far = self.fence(slot).load(Ordering::Relaxed).wrapping_sub(FAR);
+        self.through(slot).store(far, Ordering::SeqCst);
+    }
+
+    /// Where the mapped words of all programs lie, for whoever makes them known to a GPU.
+    #[must_use]
+    pub fn programs_at(&self) -> (*const AtomicU64, usize) {
+        (self.programs.as_ptr(), BYTES)
+    }
+
     /// A slot for this process: a free one, or one whose owner is gone. Its words begin at zero.
     #[must_use]
     pub fn claim(&self, pid: u32) -> Option<usize> {
@@ -611,6 +667,32 @@ mod tests {
             Some(slot),
             "the same process has the same slot"
         );
+        fs::remove_dir_all(place).ok();
+    }
+
+    #[test]
+    fn fences_are_open_or_closed_for_those_to_come_too() {
+        let place = place("fences");
+        let files = Files::of(&place, "gpu");
+        files.create(0o600, 0o600).expect("made");
+        let page = Page::map(&files).expect("mapped");
+        let goes = |fence: u32| {
+            // As the GPU compares.
+            page.through(3).load(Ordering::Relaxed).wrapping_sub(fence).cast_signed() >= 0
+        };
+        for last in [0, 1000, u32::MAX - 1] {
+            page.fence(3).store(last, Ordering::Relaxed);
+            page.close_fences(3);
+            assert!(!goes(last.wrapping_add(1)) && !goes(last) && !goes(last.wrapping_sub(FENCES)));
+            page.open_fences(3);
+            assert!(goes(last) && goes(last.wrapping_add(FENCES)));
+        }
+        // The places of the last fences are apart from each other and from everything else.
+        for fence in 1..=FENCES {
+            page.reached(3, fence).store(fence, Ordering::Relaxed);
+        }
+        assert!((1..=FENCES).all(|it| page.reached(3, it).load(Ordering::Relaxed) == it));
+        assert!(goes(u32::MAX) && page.own(4, Own::Claim).load(Ordering::Relaxed) == 0);
         fs::remove_dir_all(place).ok();
     }
 

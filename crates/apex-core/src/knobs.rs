@@ -101,6 +101,8 @@ knobs! {
     policy: Option<String> = None, "APEX_POLICY";
     /// 1 gives the launches of a latency program the highest priority; set by `apex run` under MPS.
     launch_priority: bool = false, "APEX_LAUNCH_PRIORITY";
+    /// 0 holds launches of a program that yields in the program alone; by default the GPU itself waits where it can, and the program runs ahead.
+    fences: bool = true, "APEX_FENCES";
     /// Directory in which programs that share a GPU find each other; by default apex-gate in the user's runtime directory.
     gate: Option<PathBuf> = None, "APEX_GATE";
     /// File of lines such as APEX_CLASS=batch, for what the environment does not say.

@@ -25,7 +25,10 @@ mod rhythm;
 pub mod simulate;
 mod watch;
 
-pub use admit::{Admission, Kind, LEAD_NS, Limits, Reason, STALE_NS, View, Work, admit};
+pub use admit::{
+    AHEAD_NS, Admission, Kind, LEAD_NS, Limits, Reason, STALE_NS, View, Work, admit, is_free,
+    parts, queue,
+};
 pub use backlog::Backlog;
 pub use colocate::harm_kept_ns;
 pub use ledger::MINIMUM_SHARE;

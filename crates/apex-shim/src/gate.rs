@@ -17,6 +17,7 @@ mod barrier;
 mod burst;
 pub(crate) mod duration;
 mod exempt;
+mod fence;
 mod flight;
 mod hold;
 mod lanes;
@@ -25,6 +26,7 @@ mod pressure;
 mod priority;
 mod tally;
 mod view;
+mod watch;
 
 use crate::extras::{self, Extra, Extras};
 use crate::process::guard;
@@ -38,11 +40,12 @@ use apex_cuda::types::{CUDA_SUCCESS, CUresult};
 use apex_policy::schedule::{Class, Kind, Work};
 use attach::{GATES, here, stream_key};
 use burst::Bursts;
+use fence::Fences;
 use flight::Flight;
 pub(crate) use notes::{copied, event_made, event_recorded, stream_made, stream_waits, waited};
 use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use tally::Tally;
-pub(crate) use view::{is_peace, peace};
+pub(crate) use view::{is_peace, longest_wait_ns, peace};
 
 /// This program at one GPU. What a launch reads at an open gate lies in its first line of memory.
 #[repr(C, align(64))]
@@ -56,6 +59,7 @@ pub(crate) struct Gate {
     slot: usize,
     claim: u64,
     flight: Flight,
+    fences: Fences,
     /// By how much sleeps end too late.
     late_ns: AtomicU64,
     /// The page's wake word when the guard after a burst was last seen to be over, plus one.
@@ -188,6 +192,7 @@ fn launched(admitted: &Admitted, stream: u64) {
     let now = monotonic_nanos();
     if gate.flight.launched(key, predicted_ns, budget, now)
         && !capture::any()
+        && !gate.fences.serve(context)
         && gate.flight.mark(key, stream, context, now)
     {
         gate.add(Own::Marks, 1);
@@ -282,6 +287,7 @@ pub(crate) fn context_ends() {
             // SAFETY: null or a leaked box.
             if let Some(gate) = unsafe { gate.load(Ordering::Acquire).as_ref() } {
                 gate.flight.forget();
+                gate.fences.forget(&gate.page, gate.slot);
                 gate.bursts.forget(&gate.page, gate.slot);
                 gate.tell_flight(monotonic_nanos());
             }

@@ -224,8 +224,9 @@ fn collect(thread: &mut Thread) -> Option<CUcontext> {
             let Launched { kernel, shape, .. } = launched;
             // A launch that another program came upon says how long it waited, not how long it takes.
             let undisturbed = gate::is_peace(pair.peace);
-            if undisturbed {
-                gate::duration::learn(kernel, &shape, nanos);
+            match undisturbed {
+                true => gate::duration::learn(kernel, &shape, nanos),
+                false => gate::duration::bound(kernel, &shape, nanos, gate::longest_wait_ns()),
             }
             if undisturbed && basis == TimeBasis::EventPair && extras::has(Extra::Predictions) {
                 predict::measured(kernel, &shape, nanos);

@@ -95,8 +95,27 @@ fn bursts(ended: &Ended) -> u64 {
 }
 
 #[test]
-fn a_batch_program_is_held_while_a_burst_is_open() {
+fn the_gpu_itself_waits_while_a_burst_is_open() {
     let place = Place::new();
+    let latency = long_burst(&place, 60_000, "priority");
+    let page = Page::of(&place);
+    let urgent = page.slot(LATENCY);
+    until("the burst is open", || page.is_open(urgent));
+    let batch = batch(&place, "4000000", "priority");
+    let held = page.slot(BATCH);
+    until("there are fences", || page.word(held, Own::Fence) > 1);
+    until("work waits at one", || page.word(held, Own::HeldNow) > 0);
+    // The program launched ahead of what waits: no thread of it is held before the first sixty milliseconds of work.
+    assert!(page.word(held, Own::Launches) > 1);
+    latency.kill_all();
+    let before = page.word(held, Own::Fence);
+    until("it goes on", || page.word(held, Own::Fence) > before + 20);
+    batch.kill_all();
+}
+
+#[test]
+fn without_fences_a_batch_program_is_held_while_a_burst_is_open() {
+    let place = Place::new().with("APEX_FENCES", "0");
     let latency = long_burst(&place, 60_000, "priority");
     let page = Page::of(&place);
     let urgent = page.slot(LATENCY);

@@ -15,6 +15,28 @@ pub const LEAD_NS: u64 = 40_000;
 /// A heartbeat older than this is no heartbeat: its owner has died or stands still, and cannot hold the gate.
 pub const STALE_NS: u64 = 20_000_000;
 
+/// Predicted time that a program may launch ahead where the GPU itself waits at fences: about what the driver would
+/// take. It hides whatever the launching program does between two launches; bursts do not wait for it.
+pub const AHEAD_NS: u64 = 60_000_000;
+
+/// Pieces of work between two fences in a budget, and the least that lies between two.
+const PIECES_PER_BUDGET: u64 = 2;
+const LEAST_PIECE_NS: u64 = AHEAD_NS / 200;
+/// Blocks longer than this and shorter ones are parted by fences, because only short ones can run beside a burst;
+/// but nothing shorter is parted from what comes after it.
+const LONG_BLOCK_NS: u64 = 100_000;
+const LEAST_PART_NS: u64 = 60_000;
+
+/// Whether a fence is due between a piece of work and the launch that follows.
+#[inline]
+#[must_use]
+pub fn parts(piece: &Work, next: &Work, budget_ns: u64) -> bool {
+    let most = (budget_ns / PIECES_PER_BUDGET).clamp(LEAST_PIECE_NS, AHEAD_NS / 20);
+    let is_full = piece.predicted_ns > 0 && piece.predicted_ns + next.predicted_ns > most;
+    let is_long = |work: &Work| work.block_ns > LONG_BLOCK_NS;
+    is_full || piece.predicted_ns >= LEAST_PART_NS && is_long(piece) != is_long(next)
+}
+
 /// What the controller allows one program. Written by it alone; every word is read on its own, so any mix of
 /// an old and a new one must be harmless, and is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,6 +225,31 @@ pub fn admit(view: &View, work: &Work) -> Admission {
     Admission::GO
 }
 
+/// Whether the work may be launched ahead of what it waits for, where the GPU itself waits at a fence before it.
+#[inline]
+#[must_use]
+pub fn queue(view: &View, work: &Work) -> Admission {
+    let limits = Limits { budget_ns: AHEAD_NS.saturating_add(work.predicted_ns), ..view.limits };
+    let (burst_open, idle_ns, next_burst_ns) = (false, u64::MAX, u64::MAX);
+    admit(&View { limits, burst_open, idle_ns, next_burst_ns, ..*view }, work)
+}
+
+/// Whether the GPU may go through every fence: none that the program yields to is at work, or the program may go
+/// whoever is.
+#[inline]
+#[must_use]
+pub fn is_free(view: &View) -> bool {
+    let limits = &view.limits;
+    limits.open
+        || view.controller_age_ns > STALE_NS
+        || view.admitted_ns < limits.owed_ns
+        || if view.burst_open {
+            view.burst_left_ns <= limits.early_ns
+        } else {
+            view.idle_ns >= limits.guard_ns
+        }
+}
+
 /// Whether work may go beside the open burst.
 #[inline]
 fn beside(view: &View, work: &Work) -> Admission {
@@ -337,5 +384,38 @@ mod tests {
         check(View { waited_ns: GATED.patience_ns, ..BURST }, kernel(200), Ok(()));
         check(View { limits: Limits::OPEN, ..BURST }, kernel(200), Ok(()));
         check(BURST, Work { kind: Kind::Awaited, ..kernel(200) }, Ok(()));
+    }
+
+    #[test]
+    fn work_is_launched_ahead_of_a_burst_as_far_as_may_be() {
+        assert!(!admit(&BURST, &kernel(100)).goes() && queue(&BURST, &kernel(100)).goes());
+        assert!(queue(&View { in_flight_ns: AHEAD_NS, ..BURST }, &kernel(9_000)).goes());
+        let full = View { in_flight_ns: AHEAD_NS + 1, ..BURST };
+        assert_eq!(queue(&full, &kernel(100)), Admission::Wait(Reason::InFlight));
+        let limits = Limits { allowed_ns: 0, ..GATED };
+        let spent = View { limits, ..BURST };
+        assert_eq!(queue(&spent, &kernel(100)), Admission::Wait(Reason::Share));
+    }
+
+    #[test]
+    fn fences_are_free_without_a_burst_and_without_anybody_who_leads() {
+        assert!(is_free(&IDLE) && !is_free(&BURST));
+        assert!(!is_free(&View { idle_ns: GATED.guard_ns - 1, ..IDLE }));
+        assert!(is_free(&View { controller_age_ns: STALE_NS + 1, ..BURST }));
+        assert!(is_free(&View { limits: Limits { owed_ns: 1, ..GATED }, ..BURST }));
+        assert!(is_free(&View { limits: Limits::OPEN, ..BURST }));
+    }
+
+    #[test]
+    fn fences_part_what_is_long_and_what_has_long_blocks() {
+        let work = |micros: u64, block: u64| Work { block_ns: block * 1_000, ..kernel(micros) };
+        let budget_ns = 1_000_000;
+        assert!(!parts(&work(0, 5), &work(9_000, 5), budget_ns), "nothing is parted from nothing");
+        assert!(!parts(&work(300, 5), &work(200, 5), budget_ns));
+        assert!(parts(&work(300, 5), &work(201, 5), budget_ns));
+        assert!(parts(&work(80, 5), &work(20, 500), budget_ns));
+        assert!(parts(&work(80, 500), &work(20, 5), budget_ns));
+        assert!(!parts(&work(20, 5), &work(20, 500), budget_ns), "too short to be parted");
+        assert!(!parts(&work(100, 5), &work(150, 5), 0), "there must be fences enough");
     }
 }

@@ -112,13 +112,16 @@ pub struct Machine {
     pub sms: u32,
     /// How well times are predicted.
     pub prediction: Prediction,
+    /// Whether the device itself waits at fences, so that programs launch ahead, or programs wait before launches.
+    pub fences: bool,
     /// Decides all that is random.
     pub seed: u64,
 }
 
 impl Default for Machine {
     fn default() -> Machine {
-        Machine { mode: Mode::MpsPriority, sms: 132, prediction: Prediction::Spread(0.2), seed: 1 }
+        let (mode, prediction) = (Mode::MpsPriority, Prediction::Spread(0.2));
+        Machine { mode, sms: 132, prediction, fences: true, seed: 1 }
     }
 }
 

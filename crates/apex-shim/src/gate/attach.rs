@@ -4,6 +4,7 @@
 //! asked for again; a line says why, and the program's launches go as if it had no class.
 
 use super::burst::Bursts;
+use super::fence::Fences;
 use super::flight::Flight;
 use super::{Gate, api, hold, is_on, priority};
 use crate::exports::driver;
@@ -132,6 +133,7 @@ fn open(device: u8) -> Result<Gate, String> {
         has_bursts: class >= Class::Normal,
         bursts: Bursts::new(),
         flight: Flight::new(),
+        fences: Fences::new(),
         late_ns: AtomicU64::new(hold::LATE_NS),
         guard_over: AtomicU64::new(0),
     })

@@ -16,6 +16,7 @@
 //! wait for another stream may then end the burst one launch too early; the next launch opens it again.
 
 use super::barrier;
+use super::fence::{let_others_go, stop_others};
 use super::lanes::{Lane, Lanes, add};
 use super::view::{bits, in_flight_of};
 use crate::lock::{Lock, locked};
@@ -164,6 +165,7 @@ impl Bursts {
         page.shared(Shared::HarmNs).store(kept, Ordering::Relaxed);
         self.harm_before.store(kept, Ordering::Relaxed);
         page.shared(Shared::BurstsOpen).fetch_or(1 << slot, Ordering::SeqCst);
+        stop_others(page, slot);
     }
 
     /// The program has waited for a stream, or for everything.
@@ -232,6 +234,7 @@ impl Bursts {
         }
         store(Own::IdleSince, end);
         page.shared(Shared::BurstsOpen).fetch_and(!(1 << slot), Ordering::SeqCst);
+        let_others_go(page, slot);
         page.wake_all();
     }
 

@@ -45,18 +45,35 @@ fn foretold(kernel: KernelId, shape: &LaunchShape, nodes: u64) -> Option<u64> {
 
 /// A launch was measured.
 pub(crate) fn learn(kernel: KernelId, shape: &LaunchShape, nanos: u64) {
-    let key = key(kernel, shape);
-    let known = find(key);
     let before = predicted_ns(kernel, shape, 1);
-    if known.is_some() && nanos > 0 {
+    if find(key(kernel, shape)).is_some() && nanos > 0 {
         judge(before.abs_diff(nanos).saturating_mul(1_000_000) / nanos);
     }
+    keep(kernel, shape, before, nanos);
+}
+
+fn keep(kernel: KernelId, shape: &LaunchShape, before: u64, nanos: u64) {
+    let key = key(kernel, shape);
+    let known = find(key);
     let mean = MEAN_NS.load(Ordering::Relaxed);
     MEAN_NS.store(towards(mean, nanos, 16), Ordering::Relaxed);
     let time = if known.is_some() { towards(before, nanos, 4) } else { nanos };
     let place = known.unwrap_or_else(|| free_place(key));
     let word = u64::from(key) << 32 | (time / UNIT_NS).clamp(1, 0xffff_ffff);
     TIMES[place].store(word, Ordering::Relaxed);
+}
+
+/// A launch was measured while others made it wait, for no longer than `waited_ns`: it takes no more than what was
+/// measured, and no less than what is left of that. Where all that is measured is so, as beside a program that is never
+/// long at rest, the longest launches would else never be known for what they are.
+pub(crate) fn bound(kernel: KernelId, shape: &LaunchShape, nanos: u64, waited_ns: u64) {
+    let before = predicted_ns(kernel, shape, 1);
+    let least = nanos.saturating_sub(waited_ns);
+    if before > nanos {
+        keep(kernel, shape, before, nanos);
+    } else if least > before.saturating_mul(2) {
+        keep(kernel, shape, before, least);
+    }
 }
 
 /// One less the mean relative error of the predictions that could be judged, not below 0; none before any.
@@ -138,6 +155,13 @@ mod tests {
         }
         assert!(predicted_ns(kernel, &shape(10), 1).abs_diff(40_000) < 1_000);
         assert!(accuracy().is_some_and(|accuracy| (0.0..=1.0).contains(&accuracy)));
+        // What was made to wait says how long it takes at most, and at least.
+        bound(kernel, &shape(10), 90_000, 60_000);
+        assert!(predicted_ns(kernel, &shape(10), 1).abs_diff(40_000) < 1_000);
+        bound(kernel, &shape(10), 20_000, 60_000);
+        assert!(predicted_ns(kernel, &shape(10), 1) < 39_000);
+        bound(kernel, &shape(12), 13_000_000, 9_000_000);
+        assert_eq!(predicted_ns(kernel, &shape(12), 1), 4_000_000);
         // Another shape is another thing, and a graph of many nodes is longer than a kernel.
         let unknown = predicted_ns(kernel, &shape(11), 1);
         assert_eq!(predicted_ns(kernel, &shape(11), 10), unknown * 10);

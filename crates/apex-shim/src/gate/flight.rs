@@ -48,6 +48,8 @@ struct Stream {
     marked: AtomicU64,
     /// When something was last launched on it.
     last: AtomicU64,
+    /// The last fence that was put there.
+    fence: AtomicU32,
 }
 
 #[derive(Default)]
@@ -145,6 +147,44 @@ impl Flight {
         recorded
     }
 
+    /// A stream's place, what was launched there, and its last fence.
+    pub(super) fn since_fence(&self, key: u64) -> (usize, u64, u32) {
+        let place = self.place(key);
+        let stream = &self.streams[place];
+        let fence = stream.fence.load(Ordering::Relaxed);
+        (place, stream.launched.load(Ordering::Relaxed), fence)
+    }
+
+    /// A fence was put into a stream.
+    pub(super) fn fenced(&self, place: usize, fence: u32) {
+        self.streams[place].fence.store(fence, Ordering::Relaxed);
+    }
+
+    /// Takes in what fences tell: of each its stream's place, what had been launched there before, and whether the
+    /// GPU has come to it. Says whether anything was found done.
+    pub(super) fn learn(
+        &self,
+        fences: impl FnOnce(&mut dyn FnMut(usize, u64, bool)),
+        now: u64,
+    ) -> bool {
+        let mut progress = false;
+        let mut at_most = u64::MAX;
+        fences(&mut |place, before, is_reached| {
+            let done = &self.streams[place % STREAMS].done;
+            if is_reached {
+                progress |= done.fetch_max(before, Ordering::Relaxed) < before;
+            } else {
+                at_most = at_most.min(before.saturating_sub(done.load(Ordering::Relaxed)));
+            }
+        });
+        if progress {
+            self.corrected(now);
+        } else {
+            self.drained.fetch_min(at_most, Ordering::Relaxed);
+        }
+        progress
+    }
+
     /// Whether the driver may be asked again: not more often than it takes to learn something.
     pub(super) fn is_due(&self, now: u64) -> bool {
         let asked = self.asked.load(Ordering::Relaxed);
@@ -206,7 +246,10 @@ impl Flight {
             mark.state.store(FREE, Ordering::Release);
         }
         self.waited(None, 0);
-        self.streams.iter().for_each(|stream| stream.key.store(0, Ordering::Relaxed));
+        for stream in &self.streams {
+            stream.key.store(0, Ordering::Relaxed);
+            stream.fence.store(0, Ordering::Relaxed);
+        }
     }
 
     fn used(&self) -> impl Iterator<Item = &Stream> {

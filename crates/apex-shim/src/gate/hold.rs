@@ -11,7 +11,7 @@ use crate::capture;
 use apex_core::gate_page::{Grant, Own, Setting, Shared};
 use apex_core::time::monotonic_nanos;
 use apex_cuda::types::CUcontext;
-use apex_policy::schedule::{Admission, Reason, STALE_NS, View, Work, admit};
+use apex_policy::schedule::{AHEAD_NS, Admission, Reason, STALE_NS, View, Work, admit, queue};
 use std::sync::atomic::Ordering;
 
 /// A thread spins so long before it sleeps.
@@ -26,18 +26,35 @@ pub(super) const LATE_NS: u64 = 60_000;
 const LATE_BOUNDS_NS: [u64; 2] = [30_000, 1_000_000];
 
 impl Gate {
-    /// Waits until the work may go.
+    /// Waits until the work may go, or may be launched ahead behind a fence.
     pub(super) fn hold(&self, work: &Work, stream: u64, key: u64, context: CUcontext) {
-        if self.surely_goes(work) {
-            return;
+        let is_fenced = self.has_fences(context);
+        if is_fenced {
+            if self.flight.left_ns() > AHEAD_NS || !self.has_share() {
+                self.wait(work, stream, key, context, queue);
+            }
+            self.fence_before(work, stream, key);
+        } else if !self.surely_goes(work) {
+            self.wait(work, stream, key, context, admit);
         }
+    }
+
+    /// Waits until the policy lets it go.
+    fn wait(
+        &self,
+        work: &Work,
+        stream: u64,
+        key: u64,
+        context: CUcontext,
+        ask: impl Fn(&View, &Work) -> Admission,
+    ) {
         let began = monotonic_nanos();
         let mut held = false;
         let mut now = began;
         let (view, harm_ns) = loop {
             let seen = self.page.wake_word();
             let view = self.view(now, now - began);
-            match admit(&view, work) {
+            match ask(&view, work) {
                 Admission::Go { harm_ns } => {
                     if !view.burst_open && view.idle_ns >= view.limits.guard_ns {
                         self.guard_over.store(u64::from(seen) + 1, Ordering::Relaxed);
@@ -91,14 +108,27 @@ impl Gate {
         for slot in bits(others) {
             in_flight += self.page.own(slot, Own::InFlightNs).load(Ordering::Relaxed);
         }
+        in_flight <= limit(Grant::BudgetNs) && self.has_share()
+    }
+
+    /// Whether the program may go as far as its share says.
+    fn has_share(&self) -> bool {
         let admitted = self.page.own(self.slot, Own::AdmittedNs).load(Ordering::Relaxed);
-        in_flight <= limit(Grant::BudgetNs) && admitted < limit(Grant::AllowedNs)
+        admitted < self.page.grant(self.slot, Grant::AllowedNs)
+    }
+
+    /// Learns from the fences that the GPU has come to what is done.
+    pub(super) fn learn_of_fences(&self) -> bool {
+        self.flight.learn(|tell| self.fences.look(&self.page, self.slot, tell), monotonic_nanos())
     }
 
     /// Looks for work of ours that is done; puts an event behind it if there is none to look for.
     fn look(&self, stream: u64, key: u64, context: CUcontext, now: u64) -> bool {
         if capture::any() {
             return self.flight.expire(now);
+        }
+        if self.learn_of_fences() {
+            return true;
         }
         if !self.flight.is_due(now) {
             return false;

@@ -4,13 +4,23 @@
 //! alive and it did something not long ago, and what another has in flight only for as long as it can last.
 
 use super::Gate;
+use super::fence::before_fence;
 use crate::thread;
 use apex_core::gate_page::{self, Grant, Own, Page, Setting, Shared};
 use apex_policy::schedule::{Bottleneck, Limits, STALE_NS, View};
 use std::sync::atomic::Ordering;
 
 impl Gate {
+    /// As a launch sees it: with what this program has in flight.
     pub(super) fn view(&self, now: u64, waited_ns: u64) -> View {
+        let mut view = self.sight(now, waited_ns);
+        self.flight.count(now, !view.burst_open);
+        view.in_flight_ns = view.in_flight_ns.saturating_add(self.flight.left_ns());
+        view
+    }
+
+    /// As work that waits at a fence sees it: nothing of this program is before it.
+    pub(super) fn sight(&self, now: u64, waited_ns: u64) -> View {
         let page = &self.page;
         let limits = self.limits();
         let mut view = View {
@@ -49,10 +59,14 @@ impl Gate {
             }
         }
         view.burst_sms = view.burst_sms.min(self.sms);
-        self.flight.count(now, !view.burst_open);
         let others = page.setting(Setting::GatedSlots) & !(1 << self.slot);
-        view.in_flight_ns = self.flight.left_ns().saturating_add(in_flight_of(page, others, now));
+        view.in_flight_ns = in_flight_of(page, others, now);
         view
+    }
+
+    /// The slots whose bursts it waits for.
+    pub(super) fn yields_to(&self) -> u64 {
+        self.page.grant(self.slot, Grant::YieldsTo) & !(1 << self.slot)
     }
 
     fn limits(&self) -> Limits {
@@ -83,11 +97,12 @@ fn is_believed(page: &Page, slot: usize, now: u64) -> bool {
     alive && page.grant(slot, Grant::Claim) == load(Own::Claim) && quiet <= STALE_NS + 2 * most
 }
 
-/// Predicted time that programs in these slots have in flight.
+/// Predicted time that programs in these slots have in flight; of one with fences, what is before the next.
 pub(super) fn in_flight_of(page: &Page, slots: u64, now: u64) -> u64 {
     let in_flight = |slot| {
         let load = |word| page.own(slot, word).load(Ordering::Relaxed);
-        gate_page::believed_in_flight(load(Own::InFlightNs), load(Own::InFlightAt), now)
+        let left = gate_page::believed_in_flight(load(Own::InFlightNs), load(Own::InFlightAt), now);
+        before_fence(page, slot, left)
     };
     bits(slots).map(in_flight).fold(0, u64::saturating_add)
 }
@@ -118,6 +133,16 @@ pub(crate) fn peace() -> u64 {
         }
         _ => 0,
     }
+}
+
+/// The longest that one launch of this program is usually made to wait on the GPU: for two bursts of the program with
+/// the longest ones.
+pub(crate) fn longest_wait_ns() -> u64 {
+    let gate = thread::current().map_or(core::ptr::null(), |thread| thread.tally.gate);
+    // SAFETY: null or a leaked box.
+    let Some(gate) = (unsafe { gate.as_ref() }) else { return 0 };
+    let usual = |slot| gate.page.own(slot, Own::UsualBurstNs).load(Ordering::Relaxed);
+    bits(gate.yields_to()).map(usual).max().unwrap_or(0).saturating_mul(2)
 }
 
 /// Whether there was peace from the moment of that number until now.

@@ -64,7 +64,10 @@ impl Plan<'_> {
         let begun = Instant::now();
         let folder = tempfile::tempdir_in(self.folder.path()).context("no place for files")?;
         let _mps = system.is_mps().then(|| Mps::start(folder.path())).transpose()?;
-        let mut workers = self.start(system, case, folder.path())?;
+        // In memory where it can be: a GPU cannot be told of pages of a file on a disk.
+        let pages = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir_in(&folder));
+        let pages = pages.context("no place for pages")?;
+        let mut workers = self.start(system, case, folder.path(), pages.path())?;
         for worker in &mut workers {
             worker.wait_ready()?;
         }
@@ -94,7 +97,13 @@ impl Plan<'_> {
         Ok(cell)
     }
 
-    fn start(&self, system: System, case: &Case, folder: &Path) -> Result<Vec<Worker>> {
+    fn start(
+        &self,
+        system: System,
+        case: &Case,
+        folder: &Path,
+        pages: &Path,
+    ) -> Result<Vec<Worker>> {
         let words = |sides: &[(Side, &str)]| -> Result<Vec<OsString>> {
             let mut words: Vec<OsString> = if self.arguments.synthetic {
                 let apex = std::env::current_exe().context("apex is not found")?;
@@ -113,7 +122,7 @@ impl Plan<'_> {
             Ok(words)
         };
         let start = |side: Side, sides: &[(Side, &str)], name: String| {
-            let command = system.command(side, &words(sides)?, folder, self.with_mps)?;
+            let command = system.command(side, &words(sides)?, folder, pages, self.with_mps)?;
             Worker::start(command, name, folder, self.deadline)
         };
         if system.is_one_process() {

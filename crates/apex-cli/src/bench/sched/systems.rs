@@ -88,12 +88,13 @@ impl System {
         matches!(self, System::TimeSlicing | System::Apex)
     }
 
-    /// The command of one side. `folder` is the cell's own; the programs of one cell meet there.
+    /// The command of one side. `folder` is the cell's own; the programs of one cell meet in `pages`.
     pub(super) fn command(
         self,
         side: Side,
         words: &[OsString],
         folder: &Path,
+        pages: &Path,
         with_mps: bool,
     ) -> Result<Command> {
         let mut command = if self.is_apex() {
@@ -106,7 +107,7 @@ impl System {
                 command.args(["--timing", "off"]).env("APEX_PREDICT", "0");
             }
             command.arg("--").args(words);
-            command.env("APEX_GATE", folder.join("gate")).env("APEX_STATE", folder.join("state"));
+            command.env("APEX_GATE", pages.join("gate")).env("APEX_STATE", folder.join("state"));
             command
         } else {
             let mut command = Command::new(&words[0]);

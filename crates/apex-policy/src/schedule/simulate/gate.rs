@@ -4,7 +4,7 @@ use super::{Gate, Kernel, Machine, Mode, Program};
 use crate::schedule::rhythm::Rhythm;
 use crate::schedule::{
     Admission, Backlog, Bottleneck, Burst, Class, Device, Kind, Limits, Observed, View, Work,
-    admit, harm_kept_ns,
+    admit, harm_kept_ns, is_free, parts, queue,
 };
 use std::collections::VecDeque;
 
@@ -27,6 +27,8 @@ struct Slot {
     /// Launches not known to have ended: number, predicted time, whether an event stands behind it.
     in_flight: VecDeque<(u64, u64, bool)>,
     backlog: Backlog,
+    /// What was let through a fence last.
+    piece_ns: u64,
     unmarked_ns: u64,
     unmarked: usize,
     admitted_ns: u64,
@@ -37,6 +39,7 @@ struct Slot {
 pub(super) struct Page {
     gate: Gate,
     device: Device,
+    fences: bool,
     classes: Vec<Class>,
     shares: Vec<(f32, Option<crate::schedule::Sla>)>,
     slots: Vec<Slot>,
@@ -52,6 +55,7 @@ impl Page {
                 shared: machine.mode != Mode::TimeSlice,
                 prioritised: machine.mode == Mode::MpsPriority,
             },
+            fences: machine.fences,
             classes: programs.iter().map(|program| program.class).collect(),
             shares: programs.iter().map(|program| (program.share, program.sla)).collect(),
             slots: programs.iter().map(|_| Slot::default()).collect(),
@@ -67,7 +71,7 @@ impl Page {
         self.count(now_ns);
         let ahead_ns = (0..self.slots.len())
             .filter(|&other| self.classes[other] < self.classes[program])
-            .map(|other| self.slots[other].backlog.left_ns())
+            .map(|other| self.ahead_ns(other))
             .sum();
         let others =
             self.slots.iter().zip(&self.classes).any(|(slot, class)| {
@@ -121,11 +125,13 @@ impl Page {
             Gate::Policy(_) => {
                 self.count(now_ns);
                 let view = self.view(program, waited_ns, now_ns);
-                admit(&view, &work(kernels, predicted_ns))
+                let ask = if self.has_fences(program) { queue } else { admit };
+                ask(&view, &work(kernels, predicted_ns))
             }
         };
+        let has_fences = self.has_fences(program);
         let slot = &mut self.slots[program];
-        slot.waiting = !admission.goes();
+        slot.waiting = if has_fences { slot.waiting } else { !admission.goes() };
         match admission {
             Admission::Go { harm_ns } => {
                 self.harm_ns += harm_ns;
@@ -139,6 +145,53 @@ impl Page {
             }
         }
         admission.goes()
+    }
+
+    /// Whether the program's launches go behind fences.
+    pub(super) fn has_fences(&self, program: usize) -> bool {
+        let yields = |limits: Limits| !limits.open && limits.yields_to & !(1_u64 << program) != 0;
+        self.fences && self.slots[program].limits.is_some_and(yields)
+    }
+
+    /// Whether a fence is due before a launch that follows this piece of work.
+    pub(super) fn is_due(&self, program: usize, piece: &Work, next: &Work) -> bool {
+        let budget_ns = self.slots[program].limits.map_or(u64::MAX, |limits| limits.budget_ns);
+        parts(piece, next, budget_ns)
+    }
+
+    /// Asks whether the device may go through the fence before this piece of work.
+    pub(super) fn passes(
+        &mut self,
+        program: usize,
+        piece: &Work,
+        waited_ns: u64,
+        now_ns: u64,
+    ) -> bool {
+        self.count(now_ns);
+        let mut view = self.view(program, waited_ns, now_ns);
+        view.in_flight_ns = (0..self.slots.len())
+            .filter(|&other| other != program && self.has_fences(other))
+            .map(|other| self.ahead_ns(other))
+            .sum();
+        let admission = if is_free(&view) { Admission::GO } else { admit(&view, piece) };
+        let slot = &mut self.slots[program];
+        slot.waiting = !admission.goes();
+        if let Admission::Go { harm_ns } = admission {
+            self.harm_ns += harm_ns;
+            slot.waited_ns += waited_ns;
+            slot.piece_ns = piece.predicted_ns;
+        }
+        admission.goes()
+    }
+
+    /// What others come upon of a program: what is left of it, up to the next fence; nothing while it waits there.
+    fn ahead_ns(&self, program: usize) -> u64 {
+        let slot = &self.slots[program];
+        match (self.has_fences(program), slot.waiting) {
+            (false, _) => slot.backlog.left_ns(),
+            (true, false) => slot.backlog.left_ns().min(slot.piece_ns),
+            (true, true) => 0,
+        }
     }
 
     /// The program has launched.
@@ -282,7 +335,7 @@ impl Page {
 }
 
 /// The work of a launch: the sum of its kernels, with what most of its time presses on.
-fn work(kernels: &[Kernel], predicted_ns: u64) -> Work {
+pub(super) fn work(kernels: &[Kernel], predicted_ns: u64) -> Work {
     let total: u64 = kernels.iter().map(|kernel| kernel.nanos).sum::<u64>().max(1);
     let sms: u64 = kernels.iter().map(|kernel| u64::from(kernel.sms) * kernel.nanos).sum();
     let pressing = |on: Bottleneck| -> u64 {

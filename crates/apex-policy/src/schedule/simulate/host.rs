@@ -1,10 +1,10 @@
 //! The programs' own side: each goes through its steps, launches ahead, waits at the gate or for the device.
 
-use super::gate::{Page, STEP_NS};
+use super::gate::{Page, STEP_NS, work};
 use super::gpu::Gpu;
 use super::outcome::{Outcome, ProgramOutcome};
 use super::{Gate, Machine, Prediction, Program, Random, Step};
-use crate::schedule::Class;
+use crate::schedule::{Class, Work};
 use std::collections::VecDeque;
 
 /// What a launch costs its caller, and how long until the device has it.
@@ -17,6 +17,8 @@ const QUEUE: usize = 1_000;
 const LOOK_NS: u64 = 10_000;
 const LOOK_LATER_NS: u64 = 40_000;
 const LATER_NS: u64 = 200_000;
+/// Between two looks at work that waits at a fence.
+const FENCE_NS: u64 = 80_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Host {
@@ -38,6 +40,8 @@ struct Launched {
     next_kernel: usize,
     number: u64,
     from_ns: u64,
+    /// The piece of work behind the fence before it, if there is one that it has not gone through.
+    fence: Option<Work>,
 }
 
 struct Running<'a> {
@@ -48,6 +52,10 @@ struct Running<'a> {
     begun_ns: Option<u64>,
     queue: VecDeque<Launched>,
     launched: u64,
+    /// The last fence: the launch behind it, and the work since.
+    piece: Option<(u64, Work)>,
+    /// Work waits at a fence since, and is looked at again at.
+    fence: Option<(u64, u64)>,
     predicted_ns: Vec<Vec<u64>>,
     waits: bool,
     /// A burst that waits for its first kernel to run.
@@ -96,6 +104,9 @@ impl<'a> Run<'a> {
                         next = next.min(moment)
                     }
                     Host::Drain | Host::Full | Host::Done => {}
+                }
+                if let Some((_, look_ns)) = running.fence {
+                    next = next.min(look_ns);
                 }
             }
             self.now_ns = next.max(self.now_ns);
@@ -179,6 +190,9 @@ impl<'a> Run<'a> {
         running.outcome.longest_wait_ns = running.outcome.longest_wait_ns.max(now_ns - since_ns);
         self.page.open(at, now_ns);
         self.page.launched(at, running.launched, kernels, predicted_ns, now_ns);
+        let fence = self.page.has_fences(at).then(|| work(kernels, predicted_ns));
+        let fence = fence
+            .and_then(|work| running.join_piece(work, |piece| self.page.is_due(at, piece, &work)));
         if running.unstarted_ns.is_none() && running.queue.is_empty() {
             running.unstarted_ns = Some(now_ns);
         }
@@ -188,6 +202,7 @@ impl<'a> Run<'a> {
             next_kernel: 0,
             number: running.launched,
             from_ns: now_ns + LAUNCH_NS,
+            fence,
         });
         running.launched += 1;
         running.host = Host::At(now_ns + LAUNCH_NS);
@@ -196,11 +211,23 @@ impl<'a> Run<'a> {
 
     /// Puts the next kernel of the program onto the device.
     fn feed(&mut self, at: usize) {
-        let running = &self.programs[at];
+        let running = &mut self.programs[at];
         if !self.gpu.is_free(at) {
             return;
         }
-        let Some(first) = running.queue.front() else { return };
+        let Some(first) = running.queue.front_mut() else { return };
+        if let Some(piece) = first.fence {
+            let (since_ns, look_ns) = running.fence.unwrap_or((self.now_ns, self.now_ns));
+            let waited_ns = self.now_ns - since_ns;
+            if !self.page.passes(at, &piece, waited_ns, self.now_ns) {
+                let next_ns = self.now_ns + FENCE_NS;
+                let look_ns = if look_ns > self.now_ns { look_ns } else { next_ns };
+                running.fence = Some((since_ns, look_ns));
+                return;
+            }
+            running.outcome.longest_wait_ns = running.outcome.longest_wait_ns.max(waited_ns);
+            (first.fence, running.fence) = (None, None);
+        }
         if let Step::Launch(kernels) = &running.program.passes[first.pass][first.step] {
             self.gpu.place(at, kernels[first.next_kernel], first.from_ns);
         }
@@ -245,6 +272,25 @@ impl<'a> Running<'a> {
 
     fn steps(&self) -> &'a [Step] {
         self.program.passes.get(self.pass()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Adds a launch to the piece of work behind the last fence, or begins another with a fence of its own.
+    fn join_piece(&mut self, work: Work, is_due: impl Fn(&Work) -> bool) -> Option<Work> {
+        let first = self.queue.front().map_or(u64::MAX, |launched| launched.number);
+        if let Some((number, piece)) = &mut self.piece
+            && *number >= first
+            && let Some(launched) = self.queue.get_mut((*number - first) as usize)
+            && launched.fence.is_some()
+            && !is_due(piece)
+        {
+            piece.predicted_ns += work.predicted_ns;
+            piece.block_ns = piece.block_ns.max(work.block_ns);
+            piece.sms_needed = piece.sms_needed.max(work.sms_needed);
+            launched.fence = Some(*piece);
+            return None;
+        }
+        self.piece = Some((self.launched, work));
+        Some(work)
     }
 
     /// Begins a request or a round; false if there is none yet.
@@ -298,6 +344,8 @@ fn running<'a>(program: &'a Program, machine: &Machine, random: &mut Random) -> 
         begun_ns: None,
         queue: VecDeque::new(),
         launched: 0,
+        piece: None,
+        fence: None,
         predicted_ns: program
             .passes
             .iter()

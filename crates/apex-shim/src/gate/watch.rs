@@ -1,0 +1,165 @@
+//! A thread that decides at the fences what nobody else is there to decide.
+//!
+//! Bursts close and open the fences themselves. This thread opens them when a guard is over, and when a burst is no
+//! longer believed or nobody leads; it lets single pieces of work through beside a burst, as the policy says of
+//! launches; and it tells the page how long the GPU was made to wait. It calls no driver and takes no lock, so nothing
+//! that the program does can stop it. It is begun with the first fence and lasts as long as the process.
+
+use super::Gate;
+use super::fence::is_before;
+use super::view::bits;
+use crate::process::guard;
+use apex_core::gate_page::{Own, Shared};
+use apex_core::time::monotonic_nanos;
+use apex_policy::schedule::{Admission, STALE_NS, admit, is_free};
+use std::sync::atomic::Ordering;
+
+/// Between two looks while a burst is open, while work is under way, and while there is none.
+const BURST_NS: u64 = 80_000;
+const LOOK_NS: u64 = 200_000;
+const IDLE_NS: u64 = 5_000_000;
+/// What is nearer than this is waited for awake: a thread that sleeps wakes up too late, on some virtual machines by
+/// more than this. A burst that lasts longer than usual is not, after as long.
+const NEAR_NS: u64 = 120_000;
+const SPINS: u32 = 64;
+/// By how much the kernel may wake this thread too late.
+const SLACK_NS: libc::c_ulong = 5_000;
+
+/// Work that waits at a fence.
+#[derive(Clone, Copy)]
+struct Waiting {
+    fence: u32,
+    since: u64,
+}
+
+/// What the thread remembers.
+#[derive(Default)]
+struct Watch {
+    waiting: Option<Waiting>,
+    /// The last fence that was let through beside a burst.
+    let_through: u32,
+}
+
+/// Begins it. Signals of the program are not for this thread.
+pub(super) fn begin(gate: &Gate) -> bool {
+    let gate = (&raw const *gate) as usize;
+    // SAFETY: an empty set of signals is a valid place for the answer; both sets outlive the calls.
+    let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { core::mem::zeroed() };
+    // SAFETY: as above.
+    unsafe {
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+    }
+    let thread = std::thread::Builder::new().name("apex-gate".into()).stack_size(128 << 10);
+    let begun = thread.spawn(move || {
+        // SAFETY: gates are leaked boxes.
+        let gate = unsafe { &*(gate as *const Gate) };
+        // SAFETY: a plain call that changes this thread alone.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NS) };
+        let mut watch = Watch::default();
+        loop {
+            let seen = gate.page.wake_word();
+            let rest = guard(|| watch.look(gate)).unwrap_or(IDLE_NS);
+            if rest == 0 {
+                (0..SPINS).for_each(|_| core::hint::spin_loop());
+            } else {
+                gate.page.sleep(seen, rest);
+            }
+        }
+    });
+    // SAFETY: the set that was there before.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
+    }
+    begun.is_ok()
+}
+
+impl Watch {
+    /// One look; says how long the next may wait. What is about to happen is waited for awake.
+    fn look(&mut self, gate: &Gate) -> u64 {
+        let (page, slot) = (&gate.page, gate.slot);
+        let now = monotonic_nanos();
+        let last = gate.fences.last();
+        let through = page.through(slot).load(Ordering::SeqCst);
+        let reached = gate.last_reached();
+        let piece = gate.fences.work(reached);
+        page.own(slot, Own::PieceNs).store(piece.predicted_ns, Ordering::Relaxed);
+        let waited = self.waiting.map_or(0, |waiting| now.saturating_sub(waiting.since));
+        let yields_to = gate.yields_to();
+        let bursts = || page.shared(Shared::BurstsOpen).load(Ordering::SeqCst) & yields_to;
+        let before = bursts();
+        let mut view = gate.sight(now, waited);
+        if is_free(&view) {
+            self.ends(gate, now);
+            if view.controller_age_ns > STALE_NS && is_before(through, last) {
+                gate.add(Own::FailedOpen, 1);
+            }
+            gate.fences.open(page, slot);
+            // A burst may have begun after the look.
+            if bursts() & !before != 0 {
+                page.close_fences(slot);
+            }
+            return if reached == last { IDLE_NS } else { LOOK_NS };
+        }
+        if !view.burst_open {
+            self.ends(gate, now);
+            return awake(view.limits.guard_ns - view.idle_ns);
+        }
+        if !is_before(through, last) && before != 0 {
+            page.close_fences(slot);
+        }
+        let rest = if is_near(gate, now) { 0 } else { BURST_NS };
+        // What runs was let through, and the next piece is asked about before it ends.
+        let runs = !is_before(self.let_through, reached);
+        let next = if runs { reached.wrapping_add(1) } else { reached };
+        if reached == 0 || is_before(last, next) || !is_before(self.let_through, next) {
+            self.ends(gate, now);
+            return rest;
+        }
+        if runs {
+            self.ends(gate, now);
+            view.in_flight_ns += piece.predicted_ns;
+        } else if self.waiting.is_none_or(|waiting| waiting.fence != reached) {
+            self.ends(gate, now);
+            self.waiting = Some(Waiting { fence: reached, since: now });
+            gate.add(Own::Holds, 1);
+            gate.add(Own::HeldNow, 1);
+        }
+        if let Admission::Go { harm_ns } = admit(&view, &gate.fences.work(next)) {
+            if harm_ns > 0 {
+                page.shared(Shared::HarmNs).fetch_add(harm_ns, Ordering::Relaxed);
+                gate.add(Own::Beside, 1);
+            }
+            if waited >= view.limits.patience_ns {
+                gate.add(Own::Overdue, 1);
+            }
+            self.let_through = next;
+            self.ends(gate, now);
+            page.through(slot).store(next, Ordering::SeqCst);
+        }
+        rest
+    }
+
+    /// Nothing waits any more.
+    fn ends(&mut self, gate: &Gate, now: u64) {
+        if let Some(waiting) = self.waiting.take() {
+            gate.add(Own::HeldNow, u64::MAX);
+            gate.add(Own::WaitedNs, now.saturating_sub(waiting.since));
+        }
+    }
+}
+
+/// How long to rest before a moment that is so far away.
+fn awake(time: u64) -> u64 {
+    if time < NEAR_NS { 0 } else { time - NEAR_NS / 2 }
+}
+
+/// Whether an open burst is about as old as bursts of its program become.
+fn is_near(gate: &Gate, now: u64) -> bool {
+    let open = gate.page.shared(Shared::BurstsOpen).load(Ordering::Relaxed) & gate.yields_to();
+    bits(open).any(|slot| {
+        let load = |word| gate.page.own(slot, word).load(Ordering::Relaxed);
+        let age = now.saturating_sub(load(Own::BurstStart));
+        age.abs_diff(load(Own::UsualBurstNs)) < NEAR_NS
+    })
+}
