@@ -295,7 +295,11 @@ fn observe<'a>(
             word(Own::InFlightAt),
             now_ns,
         ),
-        admitted_ns: word(Own::AdmittedNs),
+        // What waits behind fences it was not given.
+        admitted_ns: match word(Own::Fence) {
+            0 => word(Own::AdmittedNs),
+            _ => word(Own::AdmittedNs).saturating_sub(word(Own::InFlightNs)),
+        },
         waited_ns: word(Own::WaitedNs),
         waiting: word(Own::HeldNow) > 0 && word(Own::HeldNow) < 1 << 32,
     }

@@ -88,7 +88,12 @@ impl Watch {
         let yields_to = gate.yields_to();
         let bursts = || page.shared(Shared::BurstsOpen).load(Ordering::SeqCst) & yields_to;
         let before = bursts();
+        if gate.learn_of_fences() {
+            gate.tell_flight(now);
+        }
         let mut view = gate.sight(now, waited);
+        // What waits behind fences the program was not given.
+        view.admitted_ns = view.admitted_ns.saturating_sub(gate.flight.in_flight_ns());
         if is_free(&view) {
             self.ends(gate, now);
             if view.controller_age_ns > STALE_NS && is_before(through, last) {
