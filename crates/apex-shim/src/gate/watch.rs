@@ -38,6 +38,8 @@ struct Watch {
     waiting: Option<Waiting>,
     /// The last fence that was let through beside a burst.
     let_through: u32,
+    /// The last fence that was gone through because nobody leads.
+    failed_open: u32,
 }
 
 /// Begins it. Signals of the program are not for this thread.
@@ -96,7 +98,9 @@ impl Watch {
         view.admitted_ns = view.admitted_ns.saturating_sub(gate.flight.in_flight_ns());
         if is_free(&view) {
             self.ends(gate, now);
-            if view.controller_age_ns > STALE_NS && is_before(through, last) {
+            let goes_anyway = before != 0 || is_before(through, last);
+            if view.controller_age_ns > STALE_NS && goes_anyway && self.failed_open != reached {
+                self.failed_open = reached;
                 gate.add(Own::FailedOpen, 1);
             }
             gate.fences.open(page, slot);
