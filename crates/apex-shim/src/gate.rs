@@ -2,8 +2,9 @@
 //!
 //! A program takes part if it was given a class. It then has a slot on the page of its GPU
 //! (`apex_core::gate_page`), where it says what it is doing, and asks `apex_policy::schedule::admit` before a
-//! launch whether it may go. It is the calling thread that waits, before it calls the driver: no launch is
-//! copied, queued or moved before another. What always holds:
+//! launch whether it may go. Where it can, the GPU itself waits, at fences in the program's streams ([`fence`]), and
+//! the program launches ahead; else the calling thread waits, before it calls the driver ([`hold`]). No launch is
+//! copied or moved before another. What always holds:
 //!
 //! 1. Without a class none of this runs, and no launch looks here ([`crate::extras`]).
 //! 2. Nobody waits for ever. What says "wait" counts only while it is fresh, and a launch that was held for the
