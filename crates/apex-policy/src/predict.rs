@@ -3,14 +3,15 @@
 //!
 //! What is arithmetic is computed and never learned: occupancy and block efficiency are [`exact`]. What was
 //! measured before is repeated ([`repeats`]); a kernel that was measured in other shapes has a line of its own
-//! ([`online`]), costs of its own ([`own_costs`]) and like launches beside it ([`neighbours`]); only what is left goes
-//! to models, and each answer says which of these it came from ([`answer`]). Models come as bytes and are refused
+//! ([`online`]), costs of its own ([`own_costs`], [`cost_factors`]) and like launches beside it ([`neighbours`]); only
+//! what is left goes to models, and each answer says which of these it came from ([`answer`]). Models come as bytes and are refused
 //! with a reason where they are broken ([`tensor_file`], [`swap`]); all of them see the launch through one list of
 //! [`features`].
 
 pub mod adam;
 pub mod anatomy;
 pub mod answer;
+pub mod cost_factors;
 pub mod dense;
 pub mod exact;
 pub mod features;

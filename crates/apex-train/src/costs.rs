@@ -7,8 +7,9 @@
 //! rows leave a cost open the usual one stays.
 
 use apex_policy::predict::anatomy::{ALL_PARTS, Costs, LEAST, PARTS, USUAL, parts};
+use apex_policy::predict::cost_factors::{Taken, of_device};
 use apex_policy::predict::exact::{bound_of, exact};
-use apex_policy::predict::own_costs::{Taken, of_device, split};
+use apex_policy::predict::own_costs::split;
 use apex_policy::predict::question::Question;
 
 /// The costs that explain measured launches best, each given with its nanoseconds.

@@ -4,11 +4,14 @@
 //! taken as one draw from a Gaussian process, and the lengths, slopes and variances that all kernels share follow the
 //! gradient of the sum of their log likelihoods ([`apex_policy::predict::likelihood`]). Each kernel is shown whole and
 //! by a few of its launches, because the likeness must serve after three launches as well as after three hundred.
+//! Before that it is found how far each part's cost in one kernel lies from the device's, for a kernel's own costs
+//! are believed by that ([`apex_policy::predict::own_costs`]).
 
 use crate::random::Random;
+use apex_policy::predict::cost_factors::Widths;
 use apex_policy::predict::likelihood::{Course, Group, improved};
 use apex_policy::predict::likeness::{COMPARISONS, Launch, Likeness, Signature};
-use apex_policy::predict::own_costs::OwnCosts;
+use apex_policy::predict::own_costs::{OwnCosts, usual_widths};
 
 /// Launches of one kernel with log2 of their times over what was expected.
 pub type Launches = Vec<(Launch, f32)>;
@@ -27,12 +30,22 @@ pub struct Plan {
 /// Launches of each small group.
 const FEW: [usize; 9] = [4, 10, 10, 10, 10, 10, 10, 10, 10];
 
+/// How often launches of a kernel are drawn, and how many, to tell how far its costs lie from the device's.
+const DRAWN: usize = 2;
+const DRAWN_FROM_ONE: usize = 30;
+
 /// Learns from the launches of many kernels. After each step `progress` learns its number and the mean negative log
 /// likelihood of a launch.
 #[must_use]
 pub fn learn(plan: &Plan, kernels: &[Launches], progress: impl FnMut(usize, f64)) -> Likeness {
     let (mean, scale) = normal(kernels);
-    let groups = groups(plan, kernels, &mut Random::new(plan.seed));
+    let mut random = Random::new(plan.seed);
+    let mut usual = Vec::new();
+    for launches in kernels.iter().cycle().take(DRAWN * kernels.len()) {
+        usual.push(drawn(launches, DRAWN_FROM_ONE, &mut random));
+    }
+    let widths = usual_widths(&usual);
+    let groups = groups(plan, kernels, &widths, &mut random);
     let first = Likeness {
         bends: [(-3.5_f32).exp(); COMPARISONS],
         slopes: [(-4.0_f32).exp(); COMPARISONS],
@@ -42,21 +55,26 @@ pub fn learn(plan: &Plan, kernels: &[Launches], progress: impl FnMut(usize, f64)
         bend: 1.0,
         level: 1.0,
         noise: (-5.0_f32).exp(),
+        widths,
     };
     let course = Course { steps: plan.steps, rate: 0.15, held: 0.25, held_drift: Some(4.0) };
     improved(&first, &groups, &course, progress)
 }
 
-fn groups(plan: &Plan, kernels: &[Launches], random: &mut Random) -> Vec<Group> {
+/// Some launches of a kernel at random.
+fn drawn(launches: &Launches, count: usize, random: &mut Random) -> Launches {
+    let mut order: Vec<usize> = (0..launches.len()).collect();
+    random.shuffle(&mut order);
+    order.iter().take(count).map(|at| launches[*at]).collect()
+}
+
+fn groups(plan: &Plan, kernels: &[Launches], widths: &Widths, random: &mut Random) -> Vec<Group> {
     let mut groups = Vec::new();
     for launches in kernels {
-        let mut order: Vec<usize> = (0..launches.len()).collect();
         let mut take = |count: usize| {
-            random.shuffle(&mut order);
-            let chosen = &order[..count.min(order.len())];
+            let chosen = drawn(launches, count, random);
             if chosen.len() > 1 {
-                let chosen: Launches = chosen.iter().map(|at| launches[*at]).collect();
-                let own = OwnCosts::of(&chosen);
+                let own = OwnCosts::of(&chosen, widths);
                 groups.push(Group::over(&own[0], chosen.iter()));
             }
         };

@@ -21,6 +21,8 @@ struct View<'a> {
     /// Blocks on the busiest multiprocessor, and their warps.
     blocks_on_one: f32,
     warps_on_one: f32,
+    /// Warps of one block: as many wait for each other at a barrier.
+    warps_of_block: f32,
     /// Waves, and waves begun; at least one.
     waves: f32,
     whole_waves: f32,
@@ -109,8 +111,11 @@ parts! { |view|
         whole_waves = view.whole_waves, 50.0, 30.0;
         chain_instructions = view.waves * view.mix.total as f32, 1.0, 0.5;
         chain_loads = view.waves * view.mix.load_global as f32, 5.0, 20.0;
+        chain_beyond = view.waves * view.beyond, 300.0, 30.0;
+        chain_loads_beyond = view.waves * view.mix.load_global as f32 * view.beyond, 50.0, 20.0;
         chain_special = view.waves * view.mix.special as f32, 20.0, 10.0;
         chain_barriers = view.waves * view.mix.barrier as f32, 100.0, 20.0;
+        chain_barrier_warps = view.waves * view.mix.barrier as f32 * view.warps_of_block, 0.0, 3.0;
     }
     ChainFlops {
         chain_single = view.waves * view.single, 1.0, 1.0;
@@ -128,6 +133,7 @@ parts! { |view|
         issue_accesses = view.warps_on_one * (view.mix.load_global + view.mix.store_global) as f32, 0.0, 0.7;
         issue_special = view.warps_on_one * view.mix.special as f32, 1.0, 0.9;
         issue_atomics = view.warps_on_one * view.mix.atomic as f32, 1.0, 1.0;
+        issue_local = view.warps_on_one * view.mix.local as f32, 0.5, 0.7;
         issue_rows = view.warps_on_one * accesses(view.mix) * view.further_rows, 0.7, 0.7;
     }
     IssueFlops {
@@ -141,6 +147,7 @@ parts! { |view|
     }
     Bytes {
         bytes = view.bytes, 1e-4, 5e-5;
+        local = view.threads * view.mix.local as f32, 1e-4, 1e-3;
     }
     Beyond {
         bytes_beyond_cache = view.bytes_beyond, 2e-4, 1e-5;
@@ -158,6 +165,14 @@ fn accesses(mix: &Mix) -> f32 {
 /// The share of the second-level cache that holds what the launch before left.
 const KEPT: f32 = 0.6;
 
+/// The share of what a launch touches that comes from beyond the cache. What is too much for the cache drives out
+/// what would have fitted before it is read again, so the share that hits falls with the third power.
+#[inline]
+fn beyond(touched: f32, l2_bytes: u64) -> f32 {
+    let fits = (KEPT * l2_bytes as f32 / touched.max(1.0)).min(1.0);
+    1.0 - fits * fits * fits
+}
+
 /// The counts of every part of a launch.
 #[inline]
 #[must_use]
@@ -172,7 +187,7 @@ pub fn parts(question: &Question<'_>, exact: &Exact, work: &Work) -> [f32; PARTS
     let only = |pipe: Pipe| if work.pipe == pipe { flops / threads } else { 0.0 };
     let touched: f32 = question.arguments.allocations.iter().map(|bytes| *bytes as f32).sum();
     let touched = if touched > 0.0 { touched } else { bytes };
-    let beyond = (touched - KEPT * device.l2_bytes as f32).max(0.0) / touched.max(1.0);
+    let beyond = beyond(touched, device.l2_bytes);
     let bytes_each = bytes / threads;
     let lanes = threads_per_block.min(device.chip.warp_threads as f32).max(1.0);
     let along_x = (question.shape.block[0] as f32).clamp(1.0, lanes);
@@ -180,6 +195,7 @@ pub fn parts(question: &Question<'_>, exact: &Exact, work: &Work) -> [f32; PARTS
         blocks,
         blocks_on_one,
         warps_on_one: blocks_on_one * warps,
+        warps_of_block: warps,
         waves: exact.waves.max(1.0),
         whole_waves: exact.waves.ceil().max(1.0),
         threads,
@@ -215,8 +231,9 @@ const RESOURCE_OF_GROUP: [usize; GROUPS] = {
     of
 };
 
-/// What repeating a kernel's text costs beside its [parts](NAMES): the chain and the issue of its instructions.
-pub const REPEATED: usize = 2;
+/// What repeating a kernel's text costs beside its [parts](NAMES): the chain and the issue of its instructions, and
+/// its atomics.
+pub const REPEATED: usize = 3;
 
 /// All parts, with those of a repeated text.
 pub const ALL_PARTS: usize = PARTS + REPEATED;
@@ -231,6 +248,7 @@ pub const RESOURCE_OF: [usize; ALL_PARTS] = {
     }
     of[PARTS] = 1;
     of[PARTS + 1] = 2;
+    of[PARTS + 2] = 4;
     of
 };
 

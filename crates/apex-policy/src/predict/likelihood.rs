@@ -51,7 +51,7 @@ pub struct Course {
 
 /// How a kernel learns its own likeness from a few launches, and from many: these may take it further.
 const TUNING: [Course; 2] = [
-    Course { steps: 24, rate: 0.2, held: 0.6, held_drift: None },
+    Course { steps: 24, rate: 0.2, held: 0.3, held_drift: None },
     Course { steps: 48, rate: 0.2, held: 0.3, held_drift: None },
 ];
 
@@ -118,6 +118,7 @@ pub fn improved(
         bend: parameters[BEND].exp(),
         level: parameters[LEVEL].exp(),
         noise: parameters[NOISE].exp(),
+        widths: start.widths,
     }
 }
 

@@ -7,6 +7,7 @@
 //! here were learned from many kernels, and a kernel learns its own from there on ([`super::likelihood`]).
 
 use super::anatomy::{ALL_PARTS, PARTS, REPEATED};
+use super::cost_factors::Widths;
 use super::exact::{Bound, Exact, bound_of, exact};
 use super::features::{COMPARED, COUNT, features};
 use super::own_costs::{once_more, split};
@@ -118,6 +119,9 @@ pub struct Likeness {
     pub level: f32,
     /// How far a measurement may lie from the truth.
     pub noise: f32,
+    /// How far what a part costs in one kernel usually lies from what it costs on the device; see
+    /// [`super::own_costs`].
+    pub widths: Widths,
 }
 
 impl Default for Likeness {
@@ -132,6 +136,7 @@ impl Default for Likeness {
             bend: 0.5,
             level: 1.0,
             noise: 0.002,
+            widths: [1.0; PARTS],
         }
     }
 }
@@ -170,6 +175,7 @@ impl Likeness {
             values.try_into().map_err(|_| Refusal::Missing(format!("likeness.{name}")))
         };
         let whole = file.floats("likeness.whole", &[3])?;
+        let widths = file.floats("likeness.widths", &[PARTS])?;
         let likeness = Likeness {
             bends: list("bends")?.map(|bend| bend.max(0.0)),
             slopes: list("slopes")?.map(|slope| slope.max(0.0)),
@@ -180,6 +186,7 @@ impl Likeness {
             level: whole[1].max(0.0),
             // Without any noise two equal launches would have no answer.
             noise: whole[2].max(1e-5),
+            widths: widths.try_into().map_err(|_| Refusal::Missing("likeness.widths".into()))?,
         };
         Ok(likeness)
     }
@@ -192,6 +199,7 @@ impl Likeness {
             .floats("likeness.drift", &[COMPARISONS], &self.drift)
             .floats("likeness.mean", &[COMPARISONS], &self.mean)
             .floats("likeness.scale", &[COMPARISONS], &self.scale)
+            .floats("likeness.widths", &[PARTS], &self.widths)
             .floats("likeness.whole", &[3], &[self.bend, self.level, self.noise])
     }
 }

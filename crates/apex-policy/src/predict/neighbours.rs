@@ -89,7 +89,7 @@ pub const MANY: usize = 12;
 const LEARNED_FROM: usize = 96;
 
 /// How much of the likelihood of an account decides: launches are not as independent as it takes them for.
-const BELIEVED: f64 = 0.5;
+const BELIEVED: f64 = 0.15;
 
 /// What was learned of the remembered launches.
 #[derive(Debug)]
@@ -122,7 +122,8 @@ impl Solved {
             };
             Account::new(likeness, own)
         };
-        self.accounts = OwnCosts::of(entries).into_iter().map(account).collect();
+        self.accounts =
+            OwnCosts::of(entries, &self.shared.widths).into_iter().map(account).collect();
     }
 
     fn near(&self, launch: &Launch) -> Near {
@@ -315,7 +316,7 @@ mod tests {
         let mut near = Neighbours::default();
         let launch = |nth: u32| {
             let mut launch = at((nth * 5 % 9) as f32);
-            launch.once_more = [50.0, 1.0];
+            launch.once_more = [50.0, 1.0, 0.0];
             launch.turns[1] = ((nth % 9) as f32).exp2();
             launch.parts[0] = 2_000.0;
             launch

@@ -3,9 +3,11 @@
 //! The device's costs are those of many kernels. One kernel may find its atomics contended, its loops longer than
 //! its bytes tell, its chain shorter: then a part of it costs several times as much or as little, and launches in
 //! which that part rules differ from others by just that factor. So each part gets a factor of its own, the most
-//! likely one in log2: measured times are spread around what the parts take together, factors around one. Times grow
-//! with work here as they did before, only at the kernel's own rates, and what remains is left to the likeness of
-//! launches ([`super::neighbours`]).
+//! likely one in log2 ([`super::cost_factors`]): measured times are spread around what the parts take together,
+//! factors around one. How far they may lie from one, other kernels tell part by part ([`usual_widths`]): a launch
+//! costs all of them the same and a block nearly, while a chain may be dear, so a few launches are explained by what
+//! does differ. Times grow with work here as they did before, only at the kernel's own rates, and what remains is
+//! left to the likeness of launches ([`super::neighbours`]).
 //!
 //! A loop whose turns neither operations nor bytes tell repeats the kernel's text: for every guess of its turns
 //! ([`super::turns`]) costs are found with that too, and those that explain the launches better than none are kept,
@@ -14,6 +16,7 @@
 use super::anatomy::{
     ALL_PARTS, Costs, LEAST, NAMES, PARTS, REPEATED, RESOURCE_OF, RESOURCES, slowest,
 };
+use super::cost_factors::{Belief, Taken, WIDEST, Widths, most_likely, squares};
 use super::likeness::Launch;
 use super::neighbours::{MANY, TELLING};
 use super::scale::log2;
@@ -28,12 +31,13 @@ pub fn split(counts: &[f32; PARTS], costs: &Costs) -> [f32; PARTS] {
     })
 }
 
-/// Nanoseconds of running the text once more: its chain, and its issue on the busiest multiprocessor.
+/// Nanoseconds of running the text once more: its chain, its issue on the busiest multiprocessor, and its atomics.
 #[must_use]
 pub fn once_more(counts: &[f32; PARTS]) -> [f32; REPEATED] {
     const CHAIN: usize = place("chain_instructions");
     const ISSUE: usize = place("issue_instructions");
-    [0.5 * counts[CHAIN], 0.02 * counts[ISSUE]]
+    const ATOMICS: usize = place("atomics");
+    [0.5 * counts[CHAIN], 0.02 * counts[ISSUE], 1e-3 * counts[ATOMICS]]
 }
 
 /// The place of a part; fails the build for a name that is not in the list.
@@ -46,15 +50,6 @@ const fn place(name: &str) -> usize {
         at += 1;
     }
     panic!("no such part")
-}
-
-/// A launch by its parts, and what it took.
-#[derive(Clone, Copy, Debug)]
-pub struct Taken {
-    /// Nanoseconds of each part, by the device's costs.
-    pub parts: [f32; ALL_PARTS],
-    /// log2 of the measured nanoseconds.
-    pub log_nanos: f32,
 }
 
 /// The factors of one kernel.
@@ -71,45 +66,18 @@ impl Default for OwnCosts {
     }
 }
 
-/// Factors by part, in log2.
-pub type Factors = [f64; ALL_PARTS];
-
-/// How far measured times and factors may lie from what is expected of them, before anything was measured.
-#[derive(Clone, Copy, Debug)]
-pub struct Belief {
-    /// The variance of a measured time around what its parts take.
-    spread: f64,
-    /// The variance of factors with no launch, and how it grows with each: many launches need not believe others.
-    width: f64,
-    wider: f64,
-}
-
-/// What is believed of a kernel first, and of one that its parts explain closely.
-const BELIEFS: [Belief; 2] = [
-    Belief { spread: 0.1, width: 0.4, wider: 0.1 },
-    Belief { spread: 0.04, width: 0.4, wider: 0.13 },
-];
-/// What is believed of a device: hardly anything but that times scatter.
-const OF_A_DEVICE: Belief = Belief { spread: 0.1, width: 16.0, wider: 0.0 };
-/// Errors beyond this, squared, count by their logarithm: no sum of parts explains every launch.
-const FAR: f64 = 0.25;
-const WIDEST: f64 = 16.0;
-/// The variance of what repeating the text costs: how much of it the loop is, nobody tells.
-const REPEATED_WIDTH: f64 = 6.0;
-const TRIES: usize = 6;
-/// The furthest that a factor moves in one round.
-const STRIDE: f64 = 2.0;
-/// An improvement that is none.
-const NOTHING: f64 = 1e-4;
+/// How far measured times may lie from what their parts take, as a variance: of a kernel first, and of one that its
+/// parts explain closely.
+const SPREADS: [f64; 2] = [0.1, 0.04];
 const ROUNDS: usize = 30;
-const DEVICE_ROUNDS: usize = 60;
+const WIDTH_ROUNDS: usize = 8;
 /// Launches that a guess of turns is weighed by at most.
 const WEIGHED_BY: usize = 48;
 /// How much less likely a guess of turns is than none, before anything was measured.
 pub const PRICE: f64 = 2.0;
-/// Guesses that are kept at most, with none of them, and how much less likely than the best one they may be.
+/// Guesses that are kept at most, with none of them. Even those that are much less likely than the best one: what
+/// they leave is weighed again with the likeness of launches.
 const KEPT: usize = 8;
-const NEARLY: f64 = 10.0;
 
 impl OwnCosts {
     /// log2 of the nanoseconds of a launch.
@@ -139,14 +107,14 @@ impl OwnCosts {
         (f64::from(above - self.above_floor(launch)), f64::from(share).powi(-2))
     }
 
-    /// The most likely costs of a kernel by its launches, given with log2 of their times over what was expected:
-    /// the best first, then others that may be right.
+    /// The most likely costs of a kernel by its launches, given with log2 of their times over what was expected, and
+    /// by how far parts usually lie from what they cost on the device: the best first, then others that may be right.
     #[must_use]
-    pub fn of(launches: &[(Launch, f32)]) -> Vec<OwnCosts> {
+    pub fn of(launches: &[(Launch, f32)], widths: &Widths) -> Vec<OwnCosts> {
         let few: Vec<(Launch, f32)> =
             launches.iter().step_by(launches.len().div_ceil(WEIGHED_BY).max(1)).copied().collect();
-        let [first, second] = &BELIEFS;
-        let (plain, by_none) = with_turns(&few, None, first);
+        let [first, second] = SPREADS.map(|spread| Belief::of_kernel(spread, widths, few.len()));
+        let (plain, by_none) = with_turns(&few, None, &first);
         let mut found = vec![(by_none, plain)];
         for guess in (0..TURNS).filter(|_| few.len() >= TELLING) {
             let turns = |(launch, _): &(Launch, f32)| launch.turns[guess];
@@ -154,23 +122,22 @@ impl OwnCosts {
             if few.iter().map(turns).all(|count| count == turns(&few[0])) {
                 continue;
             }
-            let (own, unlikely) = with_turns(&few, Some(guess), first);
+            let (own, unlikely) = with_turns(&few, Some(guess), &first);
             if unlikely + PRICE < by_none {
                 found.push((unlikely + PRICE, own));
             }
         }
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let best = found[0].0;
-        let kept = found.into_iter().take(KEPT).filter(|(unlikely, _)| *unlikely <= best + NEARLY);
-        let kept = kept.map(|(_, own)| own);
+        let kept = found.into_iter().take(KEPT).map(|(_, own)| own);
         if few.len() < launches.len() {
-            return kept.map(|own| with_turns(launches, own.turned, first).0).collect();
+            let all = Belief::of_kernel(SPREADS[0], widths, launches.len());
+            return kept.map(|own| with_turns(launches, own.turned, &all).0).collect();
         }
         let mut all: Vec<OwnCosts> = kept.collect();
         // Too few launches deserve no close belief, and many tell what it would.
         if (2 * TELLING..MANY).contains(&few.len()) {
             let again: Vec<OwnCosts> =
-                all.iter().map(|own| with_turns(&few, own.turned, second).0).collect();
+                all.iter().map(|own| with_turns(&few, own.turned, &second).0).collect();
             all.extend(again);
         }
         all
@@ -183,127 +150,43 @@ fn with_turns(
     turned: Option<usize>,
     belief: &Belief,
 ) -> (OwnCosts, f64) {
-    let taken = launches.iter().map(|(launch, over_expected)| Taken {
-        parts: launch.all_parts(turned),
-        log_nanos: launch.log_expected + over_expected,
-    });
-    let taken: Vec<Taken> = taken.collect();
-    let (factors, unlikely) = most_likely(&taken, belief, ROUNDS);
+    let (factors, unlikely) = most_likely(&taken(launches, turned), belief, ROUNDS);
     (OwnCosts { factors: factors.map(|factor| factor.exp2() as f32), turned }, unlikely)
 }
 
-/// log2 of what each part costs on a device over what it was taken for, by launches of many kernels.
-#[must_use]
-pub fn of_device(launches: &[Taken]) -> Factors {
-    most_likely(launches, &OF_A_DEVICE, DEVICE_ROUNDS).0
-}
-
-/// The most likely factors in log2, by Levenberg's method, and how unlikely they are.
-fn most_likely(launches: &[Taken], belief: &Belief, rounds: usize) -> (Factors, f64) {
-    let width = belief.width + belief.wider * launches.len() as f64;
-    let mut widths = [width.min(WIDEST); ALL_PARTS];
-    widths[PARTS..].fill(REPEATED_WIDTH);
-    let Belief { spread, .. } = *belief;
-    let mut at = [0.0; ALL_PARTS];
-    let mut least = unlikely(launches, &at, &widths, spread);
-    let mut damping = 1.0;
-    for _ in 0..rounds {
-        let (square, slope) = slopes(launches, &at, &widths, spread);
-        let mut gained = 0.0;
-        for _ in 0..TRIES {
-            let step = solved(&square, &slope, damping);
-            let tried: Factors =
-                std::array::from_fn(|part| at[part] - step[part].clamp(-STRIDE, STRIDE));
-            let found = unlikely(launches, &tried, &widths, spread);
-            if found < least {
-                (gained, at, least) = (least - found, tried, found);
-                damping = f64::max(damping * 0.3, 1e-4);
-                break;
-            }
-            damping *= 4.0;
-        }
-        if gained < NOTHING {
-            break;
-        }
-    }
-    (at, least)
-}
-
-type Square = [[f64; ALL_PARTS]; ALL_PARTS];
-
-/// What a launch takes in nanoseconds, and how it grows with each resource; the launch itself is the last one.
-fn together(launch: &Taken, factors: &Factors) -> (f64, [f64; RESOURCES + 1]) {
-    let mut resources = [0.0; RESOURCES + 1];
-    for ((part, factor), resource) in launch.parts.iter().zip(factors).zip(RESOURCE_OF) {
-        resources[resource] += f64::from(*part) * factor;
-    }
-    let most = resources[..RESOURCES].iter().copied().fold(1e-9, f64::max);
-    let sum: f64 = resources[..RESOURCES].iter().map(|nanos| (nanos / most).powi(4)).sum();
-    let slowest = most * sum.sqrt().sqrt();
-    let mut slopes = resources.map(|nanos| (nanos / slowest).powi(3));
-    slopes[RESOURCES] = 1.0;
-    ((resources[RESOURCES] + slowest).max(1.0), slopes)
-}
-
-fn unlikely(launches: &[Taken], at: &Factors, widths: &Factors, spread: f64) -> f64 {
-    let factors = at.map(f64::exp2);
-    let error = |launch: &Taken| {
-        let left = together(launch, &factors).0.log2() - f64::from(launch.log_nanos);
-        FAR * (left * left / FAR).ln_1p()
+/// Launches by their parts, with the text repeated by a guess of turns.
+fn taken(launches: &[(Launch, f32)], turned: Option<usize>) -> Vec<Taken> {
+    let one = |(launch, over_expected): &(Launch, f32)| Taken {
+        parts: launch.all_parts(turned),
+        log_nanos: launch.log_expected + over_expected,
     };
-    let errors: f64 = launches.iter().map(error).sum();
-    let far: f64 = at.iter().zip(widths).map(|(factor, width)| factor * factor / width).sum();
-    0.5 * (errors / spread + far)
+    launches.iter().map(one).collect()
 }
 
-/// The curvature, in its lower triangle, and the slope of the unlikelihood.
-fn slopes(launches: &[Taken], at: &Factors, widths: &Factors, spread: f64) -> (Square, Factors) {
-    let factors = at.map(f64::exp2);
-    let mut square = [[0.0; ALL_PARTS]; ALL_PARTS];
-    let mut slope: Factors = std::array::from_fn(|part| at[part] / widths[part]);
-    for (part, row) in square.iter_mut().enumerate() {
-        row[part] = 1.0 / widths[part];
-    }
-    for launch in launches {
-        let (total, rates) = together(launch, &factors);
-        let left = total.log2() - f64::from(launch.log_nanos);
-        let weight = 1.0 / (1.0 + left * left / FAR) / spread;
-        let shares: Factors = std::array::from_fn(|part| {
-            f64::from(launch.parts[part]) * factors[part] * rates[RESOURCE_OF[part]] / total
-        });
-        for (part, (row, slope)) in square.iter_mut().zip(&mut slope).enumerate() {
-            let pull = weight * shares[part];
-            if pull > 0.0 {
-                *slope += pull * left;
-                row[..=part].iter_mut().zip(&shares).for_each(|(to, other)| *to += pull * other);
-            }
+/// How far parts usually lie from what they cost on the device, by groups of launches, each of one kernel: the mean
+/// over kernels of the square of a factor, with what is not known of it, found again with itself as the belief until
+/// it changes little. Parts that hardly count in any kernel stay where they began.
+#[must_use]
+pub fn usual_widths(kernels: &[Vec<(Launch, f32)>]) -> Widths {
+    let mut widths = [1.0; PARTS];
+    let found: Vec<(Vec<Taken>, usize)> = kernels
+        .iter()
+        .filter(|launches| !launches.is_empty())
+        .map(|launches| {
+            let best = OwnCosts::of(launches, &widths).swap_remove(0);
+            (taken(launches, best.turned), launches.len())
+        })
+        .collect();
+    for _ in 0..WIDTH_ROUNDS {
+        let mut sums = [0.0; PARTS];
+        for (taken, count) in &found {
+            let squares =
+                squares(taken, &Belief::of_kernel(SPREADS[0], &widths, (*count).min(MANY)));
+            sums.iter_mut().zip(squares).for_each(|(sum, square)| *sum += square.min(WIDEST));
         }
+        widths = sums.map(|sum| (sum / found.len().max(1) as f64) as f32);
     }
-    (square, slope)
-}
-
-/// Solves for a step with the diagonal raised, by Cholesky's factor.
-fn solved(square: &Square, slope: &Factors, damping: f64) -> Factors {
-    let mut factor = *square;
-    let mut step = *slope;
-    for a in 0..ALL_PARTS {
-        factor[a][a] *= 1.0 + damping;
-        for b in 0..=a {
-            let sum: f64 = (0..b).map(|at| factor[a][at] * factor[b][at]).sum();
-            factor[a][b] = if a == b {
-                (factor[a][a] - sum).max(1e-12).sqrt()
-            } else {
-                (factor[a][b] - sum) / factor[b][b]
-            };
-        }
-        let sum: f64 = (0..a).map(|at| factor[a][at] * step[at]).sum();
-        step[a] = (step[a] - sum) / factor[a][a];
-    }
-    for a in (0..ALL_PARTS).rev() {
-        let sum: f64 = (a + 1..ALL_PARTS).map(|at| factor[at][a] * step[at]).sum();
-        step[a] = (step[a] - sum) / factor[a][a];
-    }
-    step
+    widths
 }
 
 #[cfg(test)]
@@ -324,7 +207,7 @@ mod tests {
             Launch {
                 signature: [0.0; COMPARISONS],
                 parts,
-                once_more: [50.0, 1.0],
+                once_more: [50.0, 1.0, 0.0],
                 turns,
                 log_expected: 0.0,
                 floor: 0.0,
@@ -334,7 +217,8 @@ mod tests {
     }
 
     fn found(launches: &[Launch], truth: impl Fn(&Launch) -> f32) -> Vec<OwnCosts> {
-        OwnCosts::of(&launches.iter().map(|launch| (*launch, truth(launch))).collect::<Vec<_>>())
+        let taken: Vec<_> = launches.iter().map(|launch| (*launch, truth(launch))).collect();
+        OwnCosts::of(&taken, &[1.0; PARTS])
     }
 
     #[test]
@@ -372,39 +256,24 @@ mod tests {
 
     #[test]
     fn nothing_measured_leaves_the_device_s_costs() {
-        assert_eq!(OwnCosts::of(&[]), [OwnCosts::default()]);
+        assert_eq!(OwnCosts::of(&[], &[1.0; PARTS]), [OwnCosts::default()]);
     }
 
     #[test]
-    fn slopes_are_those_of_the_unlikelihood() {
-        let taken: Vec<Taken> = launches(9)
-            .iter()
-            .map(|launch| Taken { parts: launch.all_parts(Some(1)), log_nanos: 12.0 })
-            .collect();
-        let widths = [2.0; ALL_PARTS];
-        let mut at = [0.3; ALL_PARTS];
-        at[1] = -0.5;
-        let (_, slope) = slopes(&taken, &at, &widths, 0.1);
-        for part in [0, 1, place("bytes"), PARTS, PARTS + 1] {
-            let value = |step: f64| {
-                let mut moved = at;
-                moved[part] += step;
-                unlikely(&taken, &moved, &widths, 0.1)
+    fn other_kernels_tell_which_parts_differ() {
+        // The second part costs each kernel something else, the bytes all of them the same.
+        let bytes = place("bytes");
+        let kernel = |factor: f32| {
+            let truth = |launch: &Launch| {
+                let resources = [factor * launch.parts[1], 0.0, 0.0, launch.parts[bytes], 0.0];
+                (launch.parts[0] + slowest(&resources)).log2()
             };
-            let found = (value(1e-4) - value(-1e-4)) / 2e-4;
-            assert!((found - slope[part]).abs() < 1e-3 * found.abs().max(1.0), "{part}: {found}");
-        }
-    }
-
-    #[test]
-    fn steps_solve_their_equations() {
-        let mut square = [[0.1; ALL_PARTS]; ALL_PARTS];
-        (0..ALL_PARTS).for_each(|at| square[at][at] = 2.0 + at as f64);
-        let slope: Factors = std::array::from_fn(|at| at as f64 - 3.0);
-        let step = solved(&square, &slope, 0.0);
-        for (row, slope) in square.iter().zip(&slope) {
-            let product: f64 = row.iter().zip(&step).map(|(a, b)| a * b).sum();
-            assert!((product - slope).abs() < 1e-9);
-        }
+            launches(13).iter().map(|launch| (*launch, truth(launch))).collect::<Vec<_>>()
+        };
+        let widths = usual_widths(&[0.1, 0.25, 4.0, 10.0].map(kernel));
+        assert!(widths[1] > 3.0, "{widths:?}");
+        assert!(widths[bytes] < 0.5 && widths[0] < 0.5, "{widths:?}");
+        let unused = place("atomics");
+        assert!((widths[unused] - 1.0).abs() < 0.2, "{widths:?}");
     }
 }

@@ -2,14 +2,15 @@
 //!
 //! Operations and bytes tell how often most loops run. They say nothing of loops that count rounds of integers, wait
 //! at barriers for each row or read constants. Their turns then stand in an argument: all of them, or those that are
-//! left when blocks, threads or the threads of a block share them. Which it is nobody says, so each is a guess of its
+//! left when blocks, threads or the threads of a block share them; and what halves a block until one thread is left
+//! turns as often as the logarithm of its threads. Which it is nobody says, so each is a guess of its
 //! own, and a kernel's measured launches tell which one holds ([`super::own_costs`]).
 
 use super::exact::Exact;
 use super::question::Question;
 
 /// How many guesses there are.
-pub const TURNS: usize = 14;
+pub const TURNS: usize = 15;
 
 /// The turns by each guess; 0 where a guess does not apply.
 pub type Turns = [f32; TURNS];
@@ -45,6 +46,7 @@ pub fn turns(question: &Question<'_>, exact: &Exact) -> Turns {
         given(1) * given(2),
         shared(0, blocks) * shared(1, inside),
         shared(0, blocks * inside) * given(1),
+        inside.log2().ceil(),
     ]
 }
 
@@ -72,6 +74,6 @@ mod tests {
         let found = asked(&kernel);
         assert_eq!((found[0], found[1], found[2]), (1000.0, 96.0, 0.0));
         assert_eq!((found[3], found[6], found[9]), (100.0, 16.0, 2.0));
-        assert_eq!((found[12], found[13]), (200.0, 192.0));
+        assert_eq!((found[12], found[13], found[14]), (200.0, 192.0, 6.0));
     }
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 const NARROWEST: f32 = 0.015;
 /// How much larger than the least error one may be that is as good.
-const NEARLY: f32 = 1.02;
+const NEARLY: f32 = 1.005;
 
 pub(super) fn grow_trees(
     sets: &Sets,
