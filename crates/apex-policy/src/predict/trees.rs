@@ -170,8 +170,10 @@ pub enum Acquaintance {
     Unseen,
     /// Measured once or twice: too little for the kernel to learn from.
     First,
-    /// Measured fewer than [`MANY`] times.
+    /// Measured three times or more, but too few for its costs to be believed closely.
     Few,
+    /// Measured six times or more, but fewer than [`MANY`].
+    Several,
     /// Measured so many times or more.
     Some,
     /// Measured thirty times or more.
@@ -180,10 +182,11 @@ pub enum Acquaintance {
 
 impl Acquaintance {
     /// All, in the order of the factors in a file.
-    pub const ALL: [Acquaintance; 5] = [
+    pub const ALL: [Acquaintance; 6] = [
         Acquaintance::Unseen,
         Acquaintance::First,
         Acquaintance::Few,
+        Acquaintance::Several,
         Acquaintance::Some,
         Acquaintance::Known,
     ];
@@ -192,11 +195,13 @@ impl Acquaintance {
     #[must_use]
     pub fn of(measured: u32) -> Acquaintance {
         const FEW: u32 = TELLING as u32;
+        const SEVERAL: u32 = 2 * FEW;
         const SOME: u32 = MANY as u32;
         match measured {
             0 => Acquaintance::Unseen,
             1..FEW => Acquaintance::First,
-            FEW..SOME => Acquaintance::Few,
+            FEW..SEVERAL => Acquaintance::Few,
+            SEVERAL..SOME => Acquaintance::Several,
             SOME..30 => Acquaintance::Some,
             _ => Acquaintance::Known,
         }
@@ -364,9 +369,9 @@ pub(super) mod tests {
     pub(in crate::predict) fn sample(seed: u64) -> Trees {
         Trees {
             forests: std::array::from_fn(|nth| forest(11 + nth, seed + nth as u64)),
-            widening: [3.0, 2.5, 2.0, 1.5, 1.0],
-            trust: [0.5, 0.6, 0.7, 0.8, 0.9],
-            caution: [0.3, 0.25, 0.2, 0.1, 0.0],
+            widening: [3.0, 2.5, 2.0, 1.75, 1.5, 1.0],
+            trust: [0.5, 0.6, 0.7, 0.75, 0.8, 0.9],
+            caution: [0.3, 0.25, 0.2, 0.15, 0.1, 0.0],
             likeness: Likeness::default(),
         }
     }
@@ -428,7 +433,9 @@ pub(super) mod tests {
         assert_eq!(Acquaintance::of(0), Acquaintance::Unseen);
         assert_eq!(Acquaintance::of(2), Acquaintance::First);
         assert_eq!(Acquaintance::of(3), Acquaintance::Few);
-        assert_eq!(Acquaintance::of(11), Acquaintance::Few);
+        assert_eq!(Acquaintance::of(5), Acquaintance::Few);
+        assert_eq!(Acquaintance::of(6), Acquaintance::Several);
+        assert_eq!(Acquaintance::of(11), Acquaintance::Several);
         assert_eq!(Acquaintance::of(12), Acquaintance::Some);
         assert_eq!(Acquaintance::of(30), Acquaintance::Known);
     }
