@@ -174,6 +174,9 @@ fn sentence(totals: &Totals, mps: bool) -> String {
     if totals.budget_ns > 0 && totals.budget_ns < u64::MAX / 2 {
         add(format!(", budget {} in flight", nanos(totals.budget_ns as f64)));
     }
+    if totals.fences > 0 {
+        add(format!(", {} fences", count(totals.fences)));
+    }
     if totals.bursts > 0 {
         add(format!(", {} bursts", count(totals.bursts)));
     }

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// First word of both files: "APEXGAT2".
-pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT2");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT3");
 /// Programs that can share one GPU.
 pub const SLOTS: usize = 64;
 /// Words of either file before its first slot.
@@ -33,9 +33,9 @@ pub const HEAD_WORDS: usize = 64;
 /// Words of a slot, in either file.
 pub const SLOT_WORDS: usize = 320;
 /// Bursts whose lengths a program keeps for the controller.
-pub const BURSTS_KEPT: usize = 12;
+pub const BURSTS_KEPT: usize = 10;
 /// Words of one of them.
-pub const BURST_WORDS: usize = 5;
+pub const BURST_WORDS: usize = 6;
 /// Fences of a program that the GPU may not have reached; a power of two.
 pub const FENCES: u32 = 256;
 /// A fence so far ahead is never reached before somebody looks.
@@ -187,10 +187,10 @@ pub enum Own {
     Exempt = 36,
     /// When it was claimed.
     Since = 37,
-    /// Predicted time of the work behind the last fence that the GPU came to.
+    /// Predicted time of the work that the GPU does before it comes to a fence that may stop it.
     PieceNs = 38,
 
-    /// The last bursts, five words each ([`BurstWord`]), the n-th at n modulo [`BURSTS_KEPT`].
+    /// The last bursts, six words each ([`BurstWord`]), the n-th at n modulo [`BURSTS_KEPT`].
     BurstRing = 64,
 
     /// Where the GPU says which fence it has come to, half a word each, the n-th at n modulo [`FENCES`].
@@ -216,6 +216,8 @@ pub enum BurstWord {
     Ahead = 3,
     /// Predicted delay by work beside it.
     Harm = 4,
+    /// Predicted time of what was launched in it.
+    Work = 5,
 }
 
 /// Process number and start time in one word, never zero.

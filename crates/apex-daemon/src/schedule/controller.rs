@@ -191,6 +191,7 @@ impl Controller {
                 launches: u32::try_from(word(BurstWord::Launches)).unwrap_or(u32::MAX),
                 ahead_ns: word(BurstWord::Ahead),
                 harm_ns: word(BurstWord::Harm),
+                work_ns: word(BurstWord::Work),
             }
         };
         numbers.map(read).filter(|burst| burst.end_ns >= burst.start_ns).collect()

@@ -25,6 +25,8 @@ pub struct Totals {
     pub overdue: u64,
     /// Events recorded to learn what is done.
     pub marks: u64,
+    /// Places at which the GPU itself waits for others.
+    pub fences: u64,
     /// Launches that were never asked about.
     pub exempt: u64,
     /// Bursts.
@@ -94,6 +96,7 @@ impl Counts {
             all.failed_open += one.failed_open;
             all.overdue += one.overdue;
             all.marks += one.marks;
+            all.fences += one.fences;
             all.exempt += one.exempt;
             all.bursts += one.bursts;
             all.budget_ns = all.budget_ns.max(one.budget_ns);
@@ -123,6 +126,7 @@ fn totals(programs: &[u64], settings: &[u64], slot: usize) -> Totals {
         failed_open: own(Own::FailedOpen),
         overdue: own(Own::Overdue),
         marks: own(Own::Marks),
+        fences: own(Own::Fence) & 0xffff_ffff,
         exempt: own(Own::Exempt),
         bursts: own(Own::Bursts),
         budget_ns: if gated { grant(Grant::BudgetNs) } else { 0 },

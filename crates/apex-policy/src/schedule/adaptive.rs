@@ -1,9 +1,10 @@
 //! Fills the time that latency-critical programs leave, and their own time too, as far as they do not suffer.
 //!
 //! Three things are learned of every latency-critical program: what a burst takes alone ([`super::watch`]), how
-//! its pauses are ([`super::pauses`]), and how much others may disturb it. The last is held by a loop of 100 ms:
-//! it compares a quantile of the responses with the promise, or with the same quantile alone where nothing was
-//! promised, and moves the allowance: delay that work beside a burst may add to it, as a part of its length.
+//! its pauses are ([`super::pauses`]), and how much others may disturb it. The last is worked out in a loop of 100 ms:
+//! with which delay of its bursts a quantile of the responses would be what was promised, or little more than the same
+//! quantile alone where nothing was, and how much predicted harm was seen to make that much delay. That is the
+//! allowance: harm that work beside a burst may do to it, as a part of its length.
 //! Which work uses the allowance is decided at each launch by the co-location rule. Requests that wait for each
 //! other share one allowance ([`super::harm_kept_ns`]): the first of them is disturbed, the others are not. When the allowance is
 //! used up and the promise is still in danger, the budget in flight shrinks; when all is well it grows again.
@@ -17,13 +18,13 @@ use super::policy::{Burst, Device, Observed, Policy, Settings, above, bit};
 use super::priority::strict;
 use super::program::Class;
 use super::rescue::Rescue;
-use super::watch::Watch;
+use super::watch::{Standing, Watch};
 use std::collections::HashMap;
 
 /// The outer loop.
 const LOOP_NS: u64 = 100_000_000;
-/// Response over that alone which is aimed at where nothing was promised: a little more than what comes of it, 1.25.
-const GOAL: f64 = 1.27;
+/// Response over that alone which is aimed at where nothing was promised: what comes of it is 1.25 or a little less.
+const GOAL: f64 = 1.26;
 /// The part of a promised limit that is aimed at.
 const OF_LIMIT: f64 = 0.9;
 /// Bounds of the budget in flight. The lower one still hides the time of a launch, the upper one hides a pause of
@@ -39,15 +40,25 @@ const MOST_ALLOWANCE: f64 = 4.0;
 /// Nothing runs beside bursts during one of so many loops.
 const PROBE_EVERY: u64 = 40;
 /// Blocks that may start beside a burst, while the allowance is small.
-const BLOCK_NS: f64 = 120_000.0;
+const BLOCK_NS: f64 = 60_000.0;
 /// Work beside a burst, in budgets.
 const BESIDE: f64 = 0.8;
-/// The most that the allowance falls and grows in one loop, beside a part of itself: a promise is broken at once and
-/// trust comes back slowly.
-const STEPS: [f64; 2] = [0.04, 0.03];
-/// That part, for each part of the goal by which it was missed or is still away. What a nanosecond of harm really does
-/// differs by tens between programs: one that launches its kernels one by one hardly feels what runs between them.
-const OF_ITSELF: [f64; 2] = [2.0, 1.0];
+/// The part of the way to what may be allowed that is gone in one loop, and by what the budget changes: down, up.
+const STEP: f64 = 0.3;
+const BUDGET_STEPS: [f64; 2] = [0.93, 1.05];
+/// Delay per nanosecond of predicted harm before any was seen, with the weight of so much harm, in bursts; and the least
+/// that is believed. It differs by tens between programs: one that launches its kernels one by one hardly feels what
+/// runs between them.
+const USUAL_DELAY: f64 = 1.5;
+const DOUBT: f64 = 0.02;
+const LEAST_DELAY: f64 = 0.02;
+/// The part of a burst in which the device works for it is not less.
+const LEAST_BUSY: f64 = 0.1;
+/// The harm that is tried first, in bursts, and more in the part of them in which the device waits; and how often the
+/// harm that was done, and that was allowed, is aimed at next at most.
+const FIRST: f64 = 0.05;
+const FILL: f64 = 0.5;
+const MOST_GROWTH: [f64; 2] = [2.0, 3.0];
 /// The part that one more burst has in the mean of what bursts came upon.
 const NEWEST: f64 = 1.0 / 16.0;
 
@@ -183,28 +194,25 @@ impl Learned {
             return;
         }
         let quantile = program.sla.map_or(0.95, |sla| f64::from(sla.quantile));
-        let Some(standing) = self.watch.standing(quantile) else {
-            self.allowance = 0.0;
-            return;
-        };
-        let goal_ns = match program.sla {
+        let goal_ns = |alone_ns: f64| match program.sla {
             // A promise that cannot be kept even alone is no reason to disturb the program: then as little
             // as possible is added.
-            Some(sla) => (sla.limit_ns as f64 * OF_LIMIT).max(standing.alone_ns * 1.02),
-            None => standing.alone_ns * GOAL,
+            Some(sla) => (sla.limit_ns as f64 * OF_LIMIT).max(alone_ns * 1.02),
+            None => alone_ns * GOAL,
         };
-        let room = 1.0 - standing.response_ns / goal_ns;
-        let part = OF_ITSELF[usize::from(room > 0.0)] * room.max(-0.5);
-        let step = (0.1 * room).clamp(-STEPS[0], STEPS[1]) + self.allowance * part;
-        self.allowance = (self.allowance + step).clamp(0.0, MOST_ALLOWANCE);
-        let budget = if room >= 0.0 {
-            self.budget_ns * 1.05
-        } else if self.allowance == 0.0 {
-            self.budget_ns * 0.93
-        } else {
-            self.budget_ns
-        };
+        let Some(standing) = self.watch.standing(quantile, goal_ns) else { return };
+        let allowed = allowed(&standing, self.allowance);
+        // Where there is none nothing is known, and it is begun with at once.
+        let step = if self.allowance == 0.0 { 1.0 } else { STEP };
+        self.allowance += (allowed.max(0.0) - self.allowance) * step;
+        let budget = self.budget_ns * BUDGET_STEPS[usize::from(allowed > 0.0)];
         self.budget_ns = budget.clamp(BUDGET_NS[0], BUDGET_NS[1]);
+    }
+
+    /// How much longer blocks beside a burst may be than while the allowance is small. Where it is a whole burst all
+    /// that the device can do beside one may be done, so they may be of any length.
+    fn longer_blocks(&self) -> f64 {
+        (1.0 + 2.0 * self.allowance) / (1.0 - self.allowance).max(0.0)
     }
 
     fn limits(
@@ -219,7 +227,9 @@ impl Learned {
         let rest_ns = QUIET_NS.max((QUIET_PAUSES * self.pause_ns) as u64);
         let is_recent = |ended: u64| now_ns.saturating_sub(ended) < rest_ns;
         let at_rest = program.open_since_ns.is_none() && !self.last_end_ns.is_some_and(is_recent);
-        let budget_ns = if at_rest { QUIET_BUDGET_NS } else { self.budget_ns };
+        // The more may run beside a burst, the less it matters what a burst comes upon.
+        let budget_ns = self.budget_ns * (1.0 + self.allowance);
+        let budget_ns = if at_rest { QUIET_BUDGET_NS } else { budget_ns };
         let closed = strict(yields_to, budget_ns as u64, guard_ns);
         let early_ns = if guard_ns == 0 { 30_000 } else { 0 };
         let length = self.watch.alone_ns().unwrap_or(program.predicted_burst_ns);
@@ -230,10 +240,30 @@ impl Learned {
             early_ns,
             beside_budget_ns: (self.budget_ns * BESIDE * (1.0 + 4.0 * self.allowance)) as u64,
             beside_harm_ns: (self.allowance * length as f64) as u64,
-            beside_block_ns: (BLOCK_NS * (1.0 + 4.0 * self.allowance)) as u64,
+            beside_block_ns: (BLOCK_NS * self.longer_blocks()) as u64,
             ..closed
         }
     }
+}
+
+/// The allowance with which the program would stand at its goal; below zero if what its bursts come upon is too much
+/// already. A nanosecond of predicted harm is taken for as much delay as it was seen to be; before any was seen, for the
+/// less the longer the device waits for the program within its bursts.
+fn allowed(standing: &Standing, allowance: f64) -> f64 {
+    let length_ns = standing.length_ns.max(1.0);
+    let busy = (standing.work_ns / length_ns).clamp(LEAST_BUSY, 1.0);
+    // In the mean a burst waits for half of what it comes upon.
+    let upon_ns = standing.ahead_ns / 2.0;
+    let doubt_ns = DOUBT * length_ns;
+    let delay_ns = standing.delay_ns + USUAL_DELAY * busy * doubt_ns;
+    let per_harm = (delay_ns / (standing.harm_ns + upon_ns + doubt_ns)).max(LEAST_DELAY);
+    let harm_ns = standing.room_ns / per_harm - upon_ns;
+    // What was never done is not known to be harmless. Where less is done than may be it is the blocks that are too
+    // long, and the longest that may run beside bursts grow with the allowance.
+    let first_ns = (FIRST + FILL * (1.0 - busy)) * length_ns;
+    let most_ns = MOST_GROWTH[0] * (standing.last_harm_ns + first_ns);
+    let most_ns = most_ns.max(MOST_GROWTH[1] * allowance * length_ns);
+    (harm_ns.min(most_ns) / length_ns).min(MOST_ALLOWANCE)
 }
 
 #[cfg(test)]
@@ -271,7 +301,8 @@ mod tests {
         for nth in 0..500 {
             let end_ns = (nth + 1) * every_ns;
             let start_ns = end_ns - 5_000_000;
-            let burst = Burst { start_ns, end_ns, launches: 1, ..Burst::default() };
+            let work_ns = end_ns - start_ns;
+            let burst = Burst { start_ns, end_ns, launches: 1, work_ns, ..Burst::default() };
             harm = step(end_ns, &[burst]).beside_harm_ns;
         }
         (harm, step(500 * every_ns + QUIET_NS, &[]).budget_ns)

@@ -22,19 +22,21 @@ pub const AHEAD_NS: u64 = 60_000_000;
 /// Pieces of work between two fences in a budget, and the least that lies between two.
 const PIECES_PER_BUDGET: u64 = 2;
 const LEAST_PIECE_NS: u64 = AHEAD_NS / 200;
-/// Blocks longer than this and shorter ones are parted by fences, because only short ones can run beside a burst;
-/// but nothing shorter is parted from what comes after it.
-const LONG_BLOCK_NS: u64 = 100_000;
-const LEAST_PART_NS: u64 = 60_000;
+/// The least part of a budget that is parted from what follows because only one of the two may run beside a burst:
+/// the device loses microseconds at every fence.
+const PARTS_PER_BUDGET: u64 = 8;
 
-/// Whether a fence is due between a piece of work and the launch that follows.
+/// Whether a fence is due between a piece of work and the launch that follows: when the piece is long enough, and
+/// between work that may run beside a burst and work whose blocks are too long for that.
 #[inline]
 #[must_use]
-pub fn parts(piece: &Work, next: &Work, budget_ns: u64) -> bool {
+pub fn parts(piece: &Work, next: &Work, budget_ns: u64, beside_block_ns: u64) -> bool {
     let most = (budget_ns / PIECES_PER_BUDGET).clamp(LEAST_PIECE_NS, AHEAD_NS / 20);
     let is_full = piece.predicted_ns > 0 && piece.predicted_ns + next.predicted_ns > most;
-    let is_long = |work: &Work| work.block_ns > LONG_BLOCK_NS;
-    is_full || piece.predicted_ns >= LEAST_PART_NS && is_long(piece) != is_long(next)
+    let is_long = |work: &Work| work.block_ns > beside_block_ns;
+    is_full
+        || piece.predicted_ns >= (budget_ns / PARTS_PER_BUDGET).clamp(1, AHEAD_NS)
+            && is_long(piece) != is_long(next)
 }
 
 /// What the controller allows one program. Written by it alone; every word is read on its own, so any mix of
@@ -409,13 +411,14 @@ mod tests {
     #[test]
     fn fences_part_what_is_long_and_what_has_long_blocks() {
         let work = |micros: u64, block: u64| Work { block_ns: block * 1_000, ..kernel(micros) };
+        let parts = |piece: &Work, next: &Work, budget| parts(piece, next, budget, 100_000);
         let budget_ns = 1_000_000;
         assert!(!parts(&work(0, 5), &work(9_000, 5), budget_ns), "nothing is parted from nothing");
         assert!(!parts(&work(300, 5), &work(200, 5), budget_ns));
         assert!(parts(&work(300, 5), &work(201, 5), budget_ns));
-        assert!(parts(&work(80, 5), &work(20, 500), budget_ns));
-        assert!(parts(&work(80, 500), &work(20, 5), budget_ns));
-        assert!(!parts(&work(20, 5), &work(20, 500), budget_ns), "too short to be parted");
+        assert!(parts(&work(130, 5), &work(20, 500), budget_ns));
+        assert!(parts(&work(130, 500), &work(20, 5), budget_ns));
+        assert!(!parts(&work(120, 5), &work(20, 500), budget_ns), "too short to be parted");
         assert!(!parts(&work(100, 5), &work(150, 5), 0), "there must be fences enough");
     }
 }

@@ -12,8 +12,10 @@ use super::policy::Burst;
 use std::collections::VecDeque;
 
 /// Bursts that count.
-const RECENT: usize = 96;
+const RECENT: usize = 192;
 const RECENT_NS: u64 = 4_000_000_000;
+/// Those that tell what is done now.
+const LAST: usize = 16;
 /// Undisturbed bursts of one size that are remembered, and how many are needed.
 const CLEAN: usize = 24;
 const CLEAN_LEAST: usize = 6;
@@ -56,6 +58,17 @@ pub(super) struct Standing {
     pub(super) response_ns: f64,
     /// Alone.
     pub(super) alone_ns: f64,
+    /// The delay of every burst after a pause with which it would stand at the goal; 0 if it stands above without any.
+    pub(super) room_ns: f64,
+    /// Of those bursts, in the mean: the length alone, the time of their own work, the delay, and what that was to come
+    /// of: work they came upon, and work beside them.
+    pub(super) length_ns: f64,
+    pub(super) work_ns: f64,
+    pub(super) delay_ns: f64,
+    pub(super) ahead_ns: f64,
+    pub(super) harm_ns: f64,
+    /// The harm of the last of them.
+    pub(super) last_harm_ns: f64,
 }
 
 impl Watch {
@@ -96,37 +109,63 @@ impl Watch {
         middle(&lengths)
     }
 
-    /// Where the quantile stands; none before enough is known.
-    pub(super) fn standing(&self, quantile: f64) -> Option<Standing> {
-        if self.recent.len() < CLEAN_LEAST * 2 {
+    /// Where the quantile stands, and how far from a goal that is worked out from where it stands alone; none before
+    /// enough is known, or while no burst comes after a pause.
+    pub(super) fn standing(&self, quantile: f64, goal: impl Fn(f64) -> f64) -> Option<Standing> {
+        let (first, last) = (self.recent.front()?.burst, self.recent.back()?.burst);
+        let of = |queued: bool| self.recent.iter().filter(move |seen| seen.queued == queued);
+        if self.recent.len() < CLEAN_LEAST * 2 || of(false).count() < CLEAN_LEAST {
             return None;
         }
-        let (first, last) = (self.recent.front()?.burst, self.recent.back()?.burst);
         // From one begin to another, so that the pauses are as many as the bursts.
         let span = last.start_ns.saturating_sub(first.start_ns).max(1) as f64;
-        let counted = (self.recent.len() - 1) as f64;
-        let lengths = |queued: bool| -> Vec<(f64, f64)> {
-            let all = self.recent.iter().filter(|seen| seen.queued == queued);
-            all.map(|seen| (seen.burst.length_ns() as f64, seen.alone_ns as f64)).collect()
+        let rate = (self.recent.len() - 1) as f64 / span;
+        let alone = |queued| -> Vec<f64> { of(queued).map(|seen| seen.alone_ns as f64).collect() };
+        let with =
+            |queued| -> Vec<f64> { of(queued).map(|seen| seen.burst.length_ns() as f64).collect() };
+        let (fresh, queued) = (alone(false), with(true));
+        let alone_ns = play(&fresh, &alone(true), 0.0, quantile, rate);
+        let goal_ns = goal(alone_ns);
+        let mean = |of_burst: &dyn Fn(&Seen) -> f64, bursts: usize| {
+            let values = of(false).rev().take(bursts).map(of_burst);
+            values.sum::<f64>() / bursts.min(fresh.len()) as f64
         };
-        let (fresh, queued) = (lengths(false), lengths(true));
-        Some(match (fresh.len() >= CLEAN_LEAST, queued.len() >= CLEAN_LEAST) {
-            (true, true) => play(&fresh, &queued, quantile, counted / span),
-            _ => {
-                let all = [fresh, queued].concat();
-                play(&all, &all, quantile, counted / span)
+        let length_ns = mean(&|seen| seen.alone_ns as f64, RECENT);
+        // Finer where it is small.
+        let most = MOST_ROOM * length_ns;
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..HALVINGS {
+            let middle = f64::midpoint(low, high);
+            match play(&fresh, &queued, most * middle * middle, quantile, rate) <= goal_ns {
+                true => low = middle,
+                false => high = middle,
             }
+        }
+        Some(Standing {
+            response_ns: play(&with(false), &queued, 0.0, quantile, rate),
+            alone_ns,
+            room_ns: most * low * low,
+            length_ns,
+            work_ns: mean(&|seen| seen.burst.work_ns as f64, RECENT),
+            delay_ns: mean(&|seen| seen.burst.length_ns() as f64, RECENT) - length_ns,
+            ahead_ns: mean(&|seen| seen.burst.ahead_ns as f64, RECENT),
+            harm_ns: mean(&|seen| seen.burst.harm_ns as f64, RECENT),
+            last_harm_ns: mean(&|seen| seen.burst.harm_ns as f64, LAST),
         })
     }
 }
 
+/// The longest delay that is looked for, in bursts, and how finely.
+const MOST_ROOM: f64 = 4.0;
+const HALVINGS: u32 = 8;
+
 /// Requests of the queue that is played through.
 const PLAYED: usize = 4_096;
 
-/// The quantiles of the time from arrival to end, with arrivals by chance at that rate (per nanosecond), once
-/// with the first and once with the second length of each pair: of a fresh one for a request that finds the
-/// program idle, of a queued one for the others.
-fn play(fresh: &[(f64, f64)], queued: &[(f64, f64)], quantile: f64, rate: f64) -> Standing {
+/// The quantile of the time from arrival to end, with arrivals by chance at that rate (per nanosecond): a request that
+/// finds the program idle takes one of the fresh lengths and the delay, another one of the queued ones if there are any.
+fn play(fresh: &[f64], queued: &[f64], delay_ns: f64, quantile: f64, rate: f64) -> f64 {
+    let queued = if queued.len() < CLEAN_LEAST { fresh } else { queued };
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut part = || {
         random ^= random << 13;
@@ -135,24 +174,18 @@ fn play(fresh: &[(f64, f64)], queued: &[(f64, f64)], quantile: f64, rate: f64) -
         ((random >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     };
     // A server that is always busy has no finite queue; a little below that it is long enough.
-    let mean = queued.iter().map(|(with, _)| with).sum::<f64>() / queued.len() as f64;
+    let mean = queued.iter().sum::<f64>() / queued.len() as f64;
     let apart = (1.0 / rate).max(mean / 0.97);
-    let mut waits = [0.0_f64; 2];
-    let mut responses = [Vec::with_capacity(PLAYED), Vec::with_capacity(PLAYED)];
+    let mut wait = 0.0_f64;
+    let mut responses = Vec::with_capacity(PLAYED);
     for _ in 0..PLAYED {
-        let lengths = if waits[0] > 0.0 { queued } else { fresh };
-        let (with, alone) = lengths[(part() * lengths.len() as f64) as usize % lengths.len()];
-        let until_next = -part().ln() * apart;
-        for (nth, length) in [with, alone].into_iter().enumerate() {
-            responses[nth].push(waits[nth] + length);
-            waits[nth] = (waits[nth] + length - until_next).max(0.0);
-        }
+        let (lengths, delay) = if wait > 0.0 { (queued, 0.0) } else { (fresh, delay_ns) };
+        let length = lengths[(part() * lengths.len() as f64) as usize % lengths.len()] + delay;
+        responses.push(wait + length);
+        wait = (wait + length + part().ln() * apart).max(0.0);
     }
-    let [with, alone] = responses.map(|mut times| {
-        let place = ((quantile * PLAYED as f64) as usize).min(PLAYED - 1);
-        *times.select_nth_unstable_by(place, f64::total_cmp).1
-    });
-    Standing { response_ns: with, alone_ns: alone }
+    let place = ((quantile * PLAYED as f64) as usize).min(PLAYED - 1);
+    *responses.select_nth_unstable_by(place, f64::total_cmp).1
 }
 
 fn size(burst: &Burst) -> usize {
@@ -180,6 +213,7 @@ mod tests {
                 launches,
                 ahead_ns: 0,
                 harm_ns,
+                work_ns: length_ns,
             })
             .collect()
     }
@@ -189,30 +223,35 @@ mod tests {
         let mut watch = Watch::default();
         watch.observe(&bursts(20, 5_000_000, 100, 0));
         watch.observe(&bursts(20, 1_000_000, 10, 0));
-        let before = watch.standing(0.5).unwrap();
+        let before = watch.standing(0.5, |alone| alone * 1.2).unwrap();
         assert!((before.response_ns - before.alone_ns).abs() < 1.0);
-        watch.observe(&bursts(50, 6_000_000, 100, 500_000));
-        watch.observe(&bursts(50, 1_200_000, 10, 50_000));
-        let after = watch.standing(0.5).unwrap();
+        assert!(before.room_ns > 300_000.0, "{before:?}");
+        watch.observe(&bursts(100, 6_000_000, 100, 500_000));
+        watch.observe(&bursts(100, 1_200_000, 10, 50_000));
+        let after = watch.standing(0.5, |alone| alone * 0.9).unwrap();
         let ratio = after.response_ns / after.alone_ns;
         assert!((1.15..1.8).contains(&ratio), "{ratio}");
+        assert_eq!(after.room_ns, 0.0);
     }
 
     #[test]
     fn nothing_is_said_of_what_was_never_seen_alone() {
         let mut watch = Watch::default();
         watch.observe(&bursts(90, 5_000_000, 100, 1));
-        assert_eq!(watch.standing(0.95), None);
+        assert_eq!(watch.standing(0.95, |alone| alone), None);
         assert_eq!(watch.alone_ns(), None);
     }
 
     #[test]
     fn a_queue_makes_a_tail() {
         // Load one half: the measured pair had 19.3 ms where a burst took 6.4 ms.
-        let tail = play(&[(6.4e6, 6.4e6)], &[(6.4e6, 6.4e6)], 0.95, 78e-9).response_ns;
-        assert!((17.0e6..22.5e6).contains(&tail), "{tail}");
+        let tail = |length: f64, rate| play(&[length], &[], 0.0, 0.95, rate);
+        assert!((17.0e6..22.5e6).contains(&tail(6.4e6, 78e-9)), "{}", tail(6.4e6, 78e-9));
         // Nearly none at load 0.001, and a long one in overload.
-        assert!(play(&[(1e3, 1e3)], &[(1e3, 1e3)], 0.95, 1e-6).response_ns < 1_100.0);
-        assert!(play(&[(1e3, 500.0)], &[(1e3, 500.0)], 0.95, 2e-3).response_ns > 10_000.0);
+        assert!(tail(1e3, 1e-6) < 1_100.0);
+        assert!(tail(1e3, 2e-3) > 10_000.0);
+        // Whoever comes to an idle program pays, and those who queue behind him.
+        let delayed = play(&[6.4e6], &[], 1e6, 0.95, 78e-9);
+        assert!((tail(6.4e6, 78e-9) + 0.5e6..26e6).contains(&delayed), "{delayed}");
     }
 }

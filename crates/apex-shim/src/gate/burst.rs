@@ -217,6 +217,7 @@ impl Bursts {
             launches: u32::try_from(launches).unwrap_or(u32::MAX),
             ahead_ns: load(Own::BurstAhead),
             harm_ns: harm.saturating_sub(self.harm_before.load(Ordering::Relaxed)),
+            work_ns: load(Own::BurstPredicted),
         };
         let number = load(Own::Bursts);
         let keep = |word, value| page.burst(slot, number, word).store(value, Ordering::Relaxed);
@@ -225,6 +226,7 @@ impl Bursts {
         keep(BurstWord::Launches, u64::from(burst.launches));
         keep(BurstWord::Ahead, burst.ahead_ns);
         keep(BurstWord::Harm, burst.harm_ns);
+        keep(BurstWord::Work, burst.work_ns);
         page.own(slot, Own::Bursts).store(number + 1, Ordering::Release);
         if let Some(mut rhythm) = locked(&self.rhythm) {
             rhythm.observe(&burst);

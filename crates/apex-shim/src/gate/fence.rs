@@ -248,8 +248,10 @@ impl Gate {
     pub(super) fn fence_before(&self, work: &Work, stream: u64, key: u64) {
         let (place, launched, fence) = self.flight.since_fence(key);
         let piece = self.fences.piece(fence);
-        let budget = self.page.grant(self.slot, Grant::BudgetNs);
-        if fence != 0 && !parts(&self.fences.work(fence), work, budget) && !self.is_past(fence) {
+        let limit = |word| self.page.grant(self.slot, word);
+        let (budget, block) = (limit(Grant::BudgetNs), limit(Grant::BesideBlockNs));
+        let joins = fence != 0 && !parts(&self.fences.work(fence), work, budget, block);
+        if joins && !self.is_past(fence) {
             return piece.add(work);
         }
         self.learn_of_fences();
@@ -281,14 +283,12 @@ impl Gate {
     }
 }
 
-/// Of so much that a program has left on the GPU, what is not behind a fence: nothing while they are closed, else no
-/// more than lies behind the last that the GPU came to.
+/// Of so much that a program has left on the GPU, what is not behind a closed fence, or behind the next where all are
+/// open.
 pub(super) fn before_fence(page: &Page, slot: usize, left_ns: u64) -> u64 {
-    let last = page.fence(slot).load(Ordering::Relaxed);
-    match is_before(page.through(slot).load(Ordering::Relaxed), last) {
-        _ if last == 0 => left_ns,
-        true => 0,
-        false => left_ns.min(page.own(slot, Own::PieceNs).load(Ordering::Relaxed)),
+    match page.fence(slot).load(Ordering::Relaxed) {
+        0 => left_ns,
+        _ => left_ns.min(page.own(slot, Own::PieceNs).load(Ordering::Relaxed)),
     }
 }
 

@@ -9,7 +9,7 @@ use super::Gate;
 use super::fence::is_before;
 use super::view::bits;
 use crate::process::guard;
-use apex_core::gate_page::{Own, Shared};
+use apex_core::gate_page::{FENCES, Own, Shared};
 use apex_core::time::monotonic_nanos;
 use apex_policy::schedule::{Admission, STALE_NS, admit, is_free};
 use std::sync::atomic::Ordering;
@@ -36,8 +36,6 @@ struct Waiting {
 #[derive(Default)]
 struct Watch {
     waiting: Option<Waiting>,
-    /// The last fence that was let through beside a burst.
-    let_through: u32,
     /// The last fence that was gone through because nobody leads.
     failed_open: u32,
 }
@@ -84,8 +82,8 @@ impl Watch {
         let last = gate.fences.last();
         let through = page.through(slot).load(Ordering::SeqCst);
         let reached = gate.last_reached();
-        let piece = gate.fences.work(reached);
-        page.own(slot, Own::PieceNs).store(piece.predicted_ns, Ordering::Relaxed);
+        let piece_ns = gate.fences.work(reached).predicted_ns;
+        let upon = |nanos| page.own(slot, Own::PieceNs).store(nanos, Ordering::Relaxed);
         let waited = self.waiting.map_or(0, |waiting| now.saturating_sub(waiting.since));
         let yields_to = gate.yields_to();
         let bursts = || page.shared(Shared::BurstsOpen).load(Ordering::SeqCst) & yields_to;
@@ -97,6 +95,7 @@ impl Watch {
         // What waits behind fences the program was not given.
         view.admitted_ns = view.admitted_ns.saturating_sub(gate.flight.in_flight_ns());
         if is_free(&view) {
+            upon(piece_ns);
             self.ends(gate, now);
             let goes_anyway = before != 0 || is_before(through, last);
             if view.controller_age_ns > STALE_NS && goes_anyway && self.failed_open != reached {
@@ -114,39 +113,61 @@ impl Watch {
             self.ends(gate, now);
             return awake(view.limits.guard_ns - view.idle_ns);
         }
-        if !is_before(through, last) && before != 0 {
+        if is_before(last, through) && before != 0 {
             page.close_fences(slot);
         }
         let rest = if is_near(gate, now) { 0 } else { BURST_NS };
-        // What runs was let through, and the next piece is asked about before it ends.
-        let runs = !is_before(self.let_through, reached);
-        let next = if runs { reached.wrapping_add(1) } else { reached };
-        if reached == 0 || is_before(last, next) || !is_before(self.let_through, next) {
+        if reached == 0 {
             self.ends(gate, now);
             return rest;
         }
-        if runs {
+        let mut through = page.through(slot).load(Ordering::SeqCst);
+        // Pieces that were let through, from the one that runs to the last, are in flight; the next is asked about
+        // before they end.
+        if is_before(through, reached) {
+            // Maybe it was past the fence when that was closed.
+            upon(piece_ns.saturating_sub(waited));
+            if self.waiting.is_none_or(|waiting| waiting.fence != reached) {
+                self.ends(gate, now);
+                self.waiting = Some(Waiting { fence: reached, since: now });
+                gate.add(Own::Holds, 1);
+                gate.add(Own::HeldNow, 1);
+            }
+        } else {
             self.ends(gate, now);
-            view.in_flight_ns += piece.predicted_ns;
-        } else if self.waiting.is_none_or(|waiting| waiting.fence != reached) {
-            self.ends(gate, now);
-            self.waiting = Some(Waiting { fence: reached, since: now });
-            gate.add(Own::Holds, 1);
-            gate.add(Own::HeldNow, 1);
+            let let_through = through.wrapping_sub(reached).min(FENCES);
+            let works =
+                (0..=let_through).map(|ahead| gate.fences.work(reached.wrapping_add(ahead)));
+            let beside_ns: u64 = works.map(|work| work.predicted_ns).sum();
+            upon(beside_ns);
+            view.in_flight_ns = view.in_flight_ns.saturating_add(beside_ns);
         }
-        if let Admission::Go { harm_ns } = admit(&view, &gate.fences.work(next)) {
+        loop {
+            let next = if is_before(through, reached) { reached } else { through.wrapping_add(1) };
+            if is_before(last, next) {
+                return rest;
+            }
+            let work = gate.fences.work(next);
+            let Admission::Go { harm_ns } = admit(&view, &work) else { return rest };
+            // Another burst may have closed them.
+            let word = page.through(slot);
+            if word.compare_exchange(through, next, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+                return rest;
+            }
             if harm_ns > 0 {
                 page.shared(Shared::HarmNs).fetch_add(harm_ns, Ordering::Relaxed);
                 gate.add(Own::Beside, 1);
             }
-            if waited >= view.limits.patience_ns {
+            if view.waited_ns >= view.limits.patience_ns {
                 gate.add(Own::Overdue, 1);
             }
-            self.let_through = next;
             self.ends(gate, now);
-            page.through(slot).store(next, Ordering::SeqCst);
+            through = next;
+            view.harm_ns = view.harm_ns.saturating_add(harm_ns);
+            view.in_flight_ns = view.in_flight_ns.saturating_add(work.predicted_ns);
+            // Those behind it have not waited.
+            view.waited_ns = 0;
         }
-        rest
     }
 
     /// Nothing waits any more.

@@ -43,11 +43,12 @@ impl Drop for Utilisation {
 }
 
 /// The mean of the last column, which the metric that was asked for stands in. The first reading spans the time
-/// before the turn.
+/// before the turn, and what is no share of anything was misread: counters of a device that was just handed over have
+/// been seen to say millions of percent.
 fn mean(text: &str) -> Option<f64> {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-    let values: Vec<f64> =
-        lines.filter_map(|line| line.split_whitespace().last()?.parse().ok()).skip(1).collect();
+    let values = lines.filter_map(|line| line.split_whitespace().last()?.parse::<f64>().ok());
+    let values: Vec<f64> = values.skip(1).filter(|value| (0.0..=100.0).contains(value)).collect();
     super::mean_of(&values)
 }
 
@@ -59,6 +60,7 @@ mod tests {
     fn the_last_column_is_read_without_its_first_line() {
         let text = "# gpu   pwr  smutl\n# Idx     W  GPM:%\n    0   110    5\n    0   500   80\n    0   510   90\n";
         assert_eq!(mean(text), Some(85.0));
+        assert_eq!(mean("    0   5\n    0   80\n    0   453080940\n"), Some(80.0));
         assert_eq!(mean("# gpu\n    0   -\n    0   -\n"), None);
     }
 }

@@ -18,6 +18,7 @@ struct Slot {
     open_since_ns: Option<u64>,
     last_end_ns: Option<u64>,
     launches: u32,
+    work_ns: u64,
     ahead_ns: u64,
     harm_before_ns: u64,
     bursts: Vec<Burst>,
@@ -84,7 +85,7 @@ impl Page {
         slot.harm_before_ns = harm_before_ns;
         slot.open_since_ns = Some(now_ns);
         slot.ahead_ns = ahead_ns;
-        slot.launches = 0;
+        (slot.launches, slot.work_ns) = (0, 0);
     }
 
     /// The program's burst has ended.
@@ -99,6 +100,7 @@ impl Page {
             launches: slot.launches,
             ahead_ns: slot.ahead_ns,
             harm_ns: harm_ns.saturating_sub(slot.harm_before_ns),
+            work_ns: slot.work_ns,
         };
         slot.last_end_ns = Some(now_ns);
         slot.rhythm.observe(&burst);
@@ -155,8 +157,8 @@ impl Page {
 
     /// Whether a fence is due before a launch that follows this piece of work.
     pub(super) fn is_due(&self, program: usize, piece: &Work, next: &Work) -> bool {
-        let budget_ns = self.slots[program].limits.map_or(u64::MAX, |limits| limits.budget_ns);
-        parts(piece, next, budget_ns)
+        let limits = self.slots[program].limits.unwrap_or(Limits::OPEN);
+        parts(piece, next, limits.budget_ns, limits.beside_block_ns)
     }
 
     /// Asks whether the device may go through the fence before this piece of work.
@@ -205,6 +207,7 @@ impl Page {
     ) {
         let slot = &mut self.slots[program];
         slot.launches += 1;
+        slot.work_ns += predicted_ns;
         slot.admitted_ns += predicted_ns;
         slot.unmarked_ns += predicted_ns;
         slot.unmarked += 1;
