@@ -10,6 +10,7 @@
 
 mod adaptive;
 mod admit;
+mod allowance;
 mod backlog;
 mod colocate;
 mod deadline;

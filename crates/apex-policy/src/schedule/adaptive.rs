@@ -4,21 +4,22 @@
 //! its pauses are ([`super::pauses`]), and how much others may disturb it. The last is worked out in a loop of 100 ms:
 //! with which delay of its bursts a quantile of the responses would be what was promised, or little more than the same
 //! quantile alone where nothing was, and how much predicted harm was seen to make that much delay. That is the
-//! allowance: harm that work beside a burst may do to it, as a part of its length.
-//! Which work uses the allowance is decided at each launch by the co-location rule. Requests that wait for each
-//! other share one allowance ([`super::harm_kept_ns`]): the first of them is disturbed, the others are not. When the allowance is
-//! used up and the promise is still in danger, the budget in flight shrinks; when all is well it grows again.
+//! allowance ([`super::allowance`]): harm that work beside a burst may do to it, as a part of its length. Which work uses
+//! it is decided at each launch by the co-location rule. Requests that wait for each other share one allowance
+//! ([`super::harm_kept_ns`]): the first of them is disturbed, the others are not. Where what bursts come upon is too
+//! much already, the budget in flight shrinks; when all is well it grows again.
 //!
 //! Now and then nothing runs beside bursts for a moment, so that what they take alone is not forgotten.
 
 use super::admit::Limits;
+use super::allowance::{allowed, longer_blocks};
 use super::ledger::Ledger;
 use super::pauses::Pauses;
 use super::policy::{Burst, Device, Observed, Policy, Settings, above, bit};
 use super::priority::strict;
 use super::program::Class;
 use super::rescue::Rescue;
-use super::watch::{Standing, Watch};
+use super::watch::Watch;
 use std::collections::HashMap;
 
 /// The outer loop.
@@ -35,8 +36,6 @@ const BUDGET_NS: [f64; 2] = [100_000.0, 1_200_000.0];
 const QUIET_NS: u64 = 500_000_000;
 const QUIET_PAUSES: f64 = 10.0;
 const QUIET_BUDGET_NS: f64 = 4_000_000.0;
-/// The most that work beside a burst may add to it, as a part of its length.
-const MOST_ALLOWANCE: f64 = 4.0;
 /// Nothing runs beside bursts during one of so many loops.
 const PROBE_EVERY: u64 = 40;
 /// Blocks that may start beside a burst, while the allowance is small.
@@ -46,19 +45,6 @@ const BESIDE: f64 = 0.8;
 /// The part of the way to what may be allowed that is gone in one loop, and by what the budget changes: down, up.
 const STEP: f64 = 0.3;
 const BUDGET_STEPS: [f64; 2] = [0.93, 1.05];
-/// Delay per nanosecond of predicted harm before any was seen, with the weight of so much harm, in bursts; and the least
-/// that is believed. It differs by tens between programs: one that launches its kernels one by one hardly feels what
-/// runs between them.
-const USUAL_DELAY: f64 = 1.5;
-const DOUBT: f64 = 0.02;
-const LEAST_DELAY: f64 = 0.02;
-/// The part of a burst in which the device works for it is not less.
-const LEAST_BUSY: f64 = 0.1;
-/// The harm that is tried first, in bursts, and more in the part of them in which the device waits; and how often the
-/// harm that was done, and that was allowed, is aimed at next at most.
-const FIRST: f64 = 0.05;
-const FILL: f64 = 0.5;
-const MOST_GROWTH: [f64; 2] = [2.0, 3.0];
 /// The part that one more burst has in the mean of what bursts came upon.
 const NEWEST: f64 = 1.0 / 16.0;
 
@@ -209,12 +195,6 @@ impl Learned {
         self.budget_ns = budget.clamp(BUDGET_NS[0], BUDGET_NS[1]);
     }
 
-    /// How much longer blocks beside a burst may be than while the allowance is small. Where it is a whole burst all
-    /// that the device can do beside one may be done, so they may be of any length.
-    fn longer_blocks(&self) -> f64 {
-        (1.0 + 2.0 * self.allowance) / (1.0 - self.allowance).max(0.0)
-    }
-
     fn limits(
         &self,
         now_ns: u64,
@@ -240,30 +220,10 @@ impl Learned {
             early_ns,
             beside_budget_ns: (self.budget_ns * BESIDE * (1.0 + 4.0 * self.allowance)) as u64,
             beside_harm_ns: (self.allowance * length as f64) as u64,
-            beside_block_ns: (BLOCK_NS * self.longer_blocks()) as u64,
+            beside_block_ns: (BLOCK_NS * longer_blocks(self.allowance)) as u64,
             ..closed
         }
     }
-}
-
-/// The allowance with which the program would stand at its goal; below zero if what its bursts come upon is too much
-/// already. A nanosecond of predicted harm is taken for as much delay as it was seen to be; before any was seen, for the
-/// less the longer the device waits for the program within its bursts.
-fn allowed(standing: &Standing, allowance: f64) -> f64 {
-    let length_ns = standing.length_ns.max(1.0);
-    let busy = (standing.work_ns / length_ns).clamp(LEAST_BUSY, 1.0);
-    // In the mean a burst waits for half of what it comes upon.
-    let upon_ns = standing.ahead_ns / 2.0;
-    let doubt_ns = DOUBT * length_ns;
-    let delay_ns = standing.delay_ns + USUAL_DELAY * busy * doubt_ns;
-    let per_harm = (delay_ns / (standing.harm_ns + upon_ns + doubt_ns)).max(LEAST_DELAY);
-    let harm_ns = standing.room_ns / per_harm - upon_ns;
-    // What was never done is not known to be harmless. Where less is done than may be it is the blocks that are too
-    // long, and the longest that may run beside bursts grow with the allowance.
-    let first_ns = (FIRST + FILL * (1.0 - busy)) * length_ns;
-    let most_ns = MOST_GROWTH[0] * (standing.last_harm_ns + first_ns);
-    let most_ns = most_ns.max(MOST_GROWTH[1] * allowance * length_ns);
-    (harm_ns.min(most_ns) / length_ns).min(MOST_ALLOWANCE)
 }
 
 #[cfg(test)]

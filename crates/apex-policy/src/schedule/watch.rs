@@ -51,14 +51,11 @@ impl Default for Watch {
     }
 }
 
-/// Where a quantile of the responses stands.
+/// Where a program stands to its goal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Standing {
-    /// With the neighbours, in nanoseconds.
-    pub(super) response_ns: f64,
-    /// Alone.
-    pub(super) alone_ns: f64,
-    /// The delay of every burst after a pause with which it would stand at the goal; 0 if it stands above without any.
+    /// The delay of every burst after a pause with which the quantile of the responses would be at the goal, in
+    /// nanoseconds; 0 if it is above without any.
     pub(super) room_ns: f64,
     /// Of those bursts, in the mean: the length alone, the time of their own work, the delay, and what that was to come
     /// of: work they came upon, and work beside them.
@@ -109,8 +106,8 @@ impl Watch {
         middle(&lengths)
     }
 
-    /// Where the quantile stands, and how far from a goal that is worked out from where it stands alone; none before
-    /// enough is known, or while no burst comes after a pause.
+    /// Where the program stands to a goal that is worked out from the quantile alone; none before enough is known, or
+    /// while no burst comes after a pause.
     pub(super) fn standing(&self, quantile: f64, goal: impl Fn(f64) -> f64) -> Option<Standing> {
         let (first, last) = (self.recent.front()?.burst, self.recent.back()?.burst);
         let of = |queued: bool| self.recent.iter().filter(move |seen| seen.queued == queued);
@@ -121,11 +118,9 @@ impl Watch {
         let span = last.start_ns.saturating_sub(first.start_ns).max(1) as f64;
         let rate = (self.recent.len() - 1) as f64 / span;
         let alone = |queued| -> Vec<f64> { of(queued).map(|seen| seen.alone_ns as f64).collect() };
-        let with =
-            |queued| -> Vec<f64> { of(queued).map(|seen| seen.burst.length_ns() as f64).collect() };
-        let (fresh, queued) = (alone(false), with(true));
-        let alone_ns = play(&fresh, &alone(true), 0.0, quantile, rate);
-        let goal_ns = goal(alone_ns);
+        let fresh = alone(false);
+        let queued: Vec<f64> = of(true).map(|seen| seen.burst.length_ns() as f64).collect();
+        let goal_ns = goal(play(&fresh, &alone(true), 0.0, quantile, rate));
         let mean = |of_burst: &dyn Fn(&Seen) -> f64, bursts: usize| {
             let values = of(false).rev().take(bursts).map(of_burst);
             values.sum::<f64>() / bursts.min(fresh.len()) as f64
@@ -142,8 +137,6 @@ impl Watch {
             }
         }
         Some(Standing {
-            response_ns: play(&with(false), &queued, 0.0, quantile, rate),
-            alone_ns,
             room_ns: most * low * low,
             length_ns,
             work_ns: mean(&|seen| seen.burst.work_ns as f64, RECENT),
@@ -224,13 +217,14 @@ mod tests {
         watch.observe(&bursts(20, 5_000_000, 100, 0));
         watch.observe(&bursts(20, 1_000_000, 10, 0));
         let before = watch.standing(0.5, |alone| alone * 1.2).unwrap();
-        assert!((before.response_ns - before.alone_ns).abs() < 1.0);
+        assert_eq!((before.delay_ns, before.harm_ns), (0.0, 0.0));
         assert!(before.room_ns > 300_000.0, "{before:?}");
         watch.observe(&bursts(100, 6_000_000, 100, 500_000));
         watch.observe(&bursts(100, 1_200_000, 10, 50_000));
         let after = watch.standing(0.5, |alone| alone * 0.9).unwrap();
-        let ratio = after.response_ns / after.alone_ns;
-        assert!((1.15..1.8).contains(&ratio), "{ratio}");
+        let ratio = after.delay_ns / after.length_ns;
+        assert!((0.15..0.25).contains(&ratio), "{after:?}");
+        assert!(after.harm_ns > 200_000.0 && (after.last_harm_ns - 50_000.0).abs() < 1.0);
         assert_eq!(after.room_ns, 0.0);
     }
 
