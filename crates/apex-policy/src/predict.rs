@@ -8,6 +8,7 @@
 //! with a reason where they are broken ([`tensor_file`], [`swap`]); all of them see the launch through one list of
 //! [`features`].
 
+mod account;
 pub mod adam;
 pub mod anatomy;
 pub mod answer;

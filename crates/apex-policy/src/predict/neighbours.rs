@@ -9,9 +9,10 @@
 //! alike, anew with each of them and later whenever it has seen a quarter more: that takes milliseconds, an answer
 //! between takes microseconds. The daemon keeps these; inside a program the line must do.
 
+use super::account::Account;
 use super::likelihood::{Group, tuned};
-use super::likeness::{Launch, Likeness, Place};
-use super::own_costs::{OwnCosts, PRICE};
+use super::likeness::{Launch, Likeness};
+use super::own_costs::OwnCosts;
 use std::sync::{Mutex, PoisonError};
 
 /// What launches like it took, as log2 over the expected time.
@@ -54,7 +55,7 @@ impl Neighbours {
         if let Some((_, known)) = self.entries.iter_mut().find(same) {
             *known += 0.25 * (over_expected - *known);
             let all = solved.iter_mut().flat_map(|solved| &mut solved.accounts);
-            all.for_each(|account| account.weights.clear());
+            all.for_each(Account::times_changed);
             return;
         }
         if self.entries.len() < REMEMBERED {
@@ -140,120 +141,6 @@ impl Solved {
         // Accounts that differ are doubt too.
         let deviation = (sums[2] / sums[0] - mean * mean).max(0.0).sqrt();
         Near { mean: mean as f32, deviation: deviation as f32 }
-    }
-}
-
-/// One kind of costs with the equations of what it leaves, solved; a further launch adds one row.
-#[derive(Debug)]
-struct Account {
-    own: OwnCosts,
-    /// What this kernel makes of the likeness of all.
-    likeness: Likeness,
-    places: Vec<Place>,
-    /// The lower triangle of Cholesky's factor, row after row.
-    factor: Vec<f64>,
-    /// What each launch adds to an answer; empty until asked for.
-    weights: Vec<f64>,
-    /// The logarithm of how likely the launches are, less what is the same for all accounts.
-    log_likelihood: f64,
-}
-
-impl Account {
-    fn new(likeness: Likeness, own: OwnCosts) -> Account {
-        Account {
-            own,
-            likeness,
-            places: Vec::new(),
-            factor: Vec::new(),
-            weights: Vec::new(),
-            log_likelihood: 0.0,
-        }
-    }
-
-    /// Drops what was solved, not what was learned.
-    fn forget(&mut self) {
-        self.places.clear();
-        self.factor.clear();
-        self.weights.clear();
-    }
-
-    /// How likely it is with what was measured and without.
-    fn likely(&self) -> f64 {
-        self.log_likelihood - if self.own.turned.is_some() { PRICE } else { 0.0 }
-    }
-
-    fn extend(&mut self, entries: &[(Launch, f32)]) {
-        for (launch, over_expected) in &entries[self.places.len()..] {
-            let place = self.likeness.place(&launch.signature);
-            let mut row = self.halfway(&self.with_all(&place));
-            let (_, noise) = self.own.left(launch, *over_expected);
-            let own =
-                self.likeness.together(&place, &place) + noise * f64::from(self.likeness.noise);
-            let left = own - row.iter().map(|value| value * value).sum::<f64>();
-            row.push(left.max(f64::from(self.likeness.noise) * 0.1).sqrt());
-            self.factor.extend(row);
-            self.places.push(place);
-            self.weights.clear();
-        }
-        if self.weights.is_empty() {
-            let times: Vec<f64> = entries
-                .iter()
-                .zip(&self.places)
-                .map(|((launch, time), place)| {
-                    self.own.left(launch, *time).0 - f64::from(place.usual)
-                })
-                .collect();
-            let half = self.halfway(&times);
-            let fit: f64 = half.iter().map(|value| value * value).sum();
-            let logs: f64 =
-                (1..=times.len()).map(|nth| self.factor[nth * (nth + 1) / 2 - 1].ln()).sum();
-            self.log_likelihood = -0.5 * fit - logs;
-            self.weights = self.back(half);
-        }
-    }
-
-    fn with_all(&self, place: &Place) -> Vec<f64> {
-        self.places.iter().map(|known| self.likeness.together(known, place)).collect()
-    }
-
-    /// Solves for the lower triangle.
-    fn halfway(&self, right: &[f64]) -> Vec<f64> {
-        let mut found = Vec::with_capacity(right.len() + 1);
-        let mut start = 0;
-        for (nth, value) in right.iter().enumerate() {
-            let row = &self.factor[start..=start + nth];
-            let sum: f64 = row.iter().zip(&found).map(|(a, b): (&f64, &f64)| a * b).sum();
-            found.push((value - sum) / row[nth]);
-            start += nth + 1;
-        }
-        found
-    }
-
-    /// Solves for the upper triangle.
-    fn back(&self, mut right: Vec<f64>) -> Vec<f64> {
-        for nth in (0..right.len()).rev() {
-            let start = nth * (nth + 1) / 2;
-            let row = &self.factor[start..=start + nth];
-            right[nth] /= row[nth];
-            let found = right[nth];
-            right[..nth].iter_mut().zip(row).for_each(|(value, part)| *value -= part * found);
-        }
-        right
-    }
-
-    fn near(&self, launch: &Launch) -> Near {
-        let place = self.likeness.place(&launch.signature);
-        let with_all = self.with_all(&place);
-        let mean: f64 = with_all.iter().zip(&self.weights).map(|(a, b)| a * b).sum();
-        let known: f64 = self.halfway(&with_all).iter().map(|value| value * value).sum();
-        let doubt = (self.likeness.together(&place, &place) - known).max(0.0).sqrt() as f32;
-        let above = self.own.above_floor(launch) + place.usual + mean as f32;
-        // Doubt of what is above a large floor is little doubt of the whole.
-        let width = launch.with_floor(above + doubt) - launch.with_floor(above - doubt);
-        Near {
-            mean: launch.with_floor(above) - launch.log_expected,
-            deviation: (0.25 * width * width + self.likeness.noise).sqrt(),
-        }
     }
 }
 
