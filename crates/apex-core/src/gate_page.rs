@@ -24,7 +24,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// First word of both files: "APEXGAT2".
+/// First word of both files; another digit with every change of their form.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT3");
 /// Programs that can share one GPU.
 pub const SLOTS: usize = 64;

@@ -1,7 +1,7 @@
 //! Says what is wrong with a program's use of the GPU, why, what to change, and what that gains.
 //!
 //! The daemon makes [`Evidence`] of a session; every rule looks at it and answers with [`Finding`]s. A rule is one
-//! file and one line in the list of [`rules`]. A gain is never typed in: it is worked out from the session's own
+//! file and one line in the list of [`RULES`]. A gain is never typed in: it is worked out from the session's own
 //! times or from the arithmetic of the launch, and comes with the interval in which it must lie. What is not
 //! known widens the interval; it does not move the middle.
 

@@ -11,7 +11,7 @@ use super::view::bits;
 use crate::process::guard;
 use apex_core::gate_page::{FENCES, Own, Shared};
 use apex_core::time::monotonic_nanos;
-use apex_policy::schedule::{Admission, STALE_NS, admit, is_free};
+use apex_policy::schedule::{Admission, STALE_NS, View, admit, is_free};
 use std::sync::atomic::Ordering;
 
 /// Between two looks while a burst is open, while work is under way, and while there is none.
@@ -82,8 +82,6 @@ impl Watch {
         let last = gate.fences.last();
         let through = page.through(slot).load(Ordering::SeqCst);
         let reached = gate.last_reached();
-        let piece_ns = gate.fences.work(reached).predicted_ns;
-        let upon = |nanos| page.own(slot, Own::PieceNs).store(nanos, Ordering::Relaxed);
         let waited = self.waiting.map_or(0, |waiting| now.saturating_sub(waiting.since));
         let yields_to = gate.yields_to();
         let bursts = || page.shared(Shared::BurstsOpen).load(Ordering::SeqCst) & yields_to;
@@ -95,7 +93,8 @@ impl Watch {
         // What waits behind fences the program was not given.
         view.admitted_ns = view.admitted_ns.saturating_sub(gate.flight.in_flight_ns());
         if is_free(&view) {
-            upon(piece_ns);
+            let piece_ns = gate.fences.work(reached).predicted_ns;
+            page.own(slot, Own::PieceNs).store(piece_ns, Ordering::Relaxed);
             self.ends(gate, now);
             let goes_anyway = before != 0 || is_before(through, last);
             if view.controller_age_ns > STALE_NS && goes_anyway && self.failed_open != reached {
@@ -116,43 +115,49 @@ impl Watch {
         if is_before(last, through) && before != 0 {
             page.close_fences(slot);
         }
-        let rest = if is_near(gate, now) { 0 } else { BURST_NS };
-        if reached == 0 {
-            self.ends(gate, now);
-            return rest;
+        match reached {
+            0 => self.ends(gate, now),
+            _ => self.look_beside(gate, view, reached, last, now),
         }
+        if is_near(gate, now) { 0 } else { BURST_NS }
+    }
+
+    /// A burst is open: lets those pieces through that may go beside it.
+    fn look_beside(&mut self, gate: &Gate, mut view: View, reached: u32, last: u32, now: u64) {
+        let (page, slot) = (&gate.page, gate.slot);
         let mut through = page.through(slot).load(Ordering::SeqCst);
         // Pieces that were let through, from the one that runs to the last, are in flight; the next is asked about
         // before they end.
-        if is_before(through, reached) {
-            // Maybe it was past the fence when that was closed.
-            upon(piece_ns.saturating_sub(waited));
+        let upon_ns = if is_before(through, reached) {
             if self.waiting.is_none_or(|waiting| waiting.fence != reached) {
                 self.ends(gate, now);
                 self.waiting = Some(Waiting { fence: reached, since: now });
                 gate.add(Own::Holds, 1);
                 gate.add(Own::HeldNow, 1);
             }
+            // Maybe it was past the fence when that was closed.
+            gate.fences.work(reached).predicted_ns.saturating_sub(view.waited_ns)
         } else {
             self.ends(gate, now);
             let let_through = through.wrapping_sub(reached).min(FENCES);
             let works =
                 (0..=let_through).map(|ahead| gate.fences.work(reached.wrapping_add(ahead)));
-            let beside_ns: u64 = works.map(|work| work.predicted_ns).sum();
-            upon(beside_ns);
+            let beside_ns = works.map(|work| work.predicted_ns).sum();
             view.in_flight_ns = view.in_flight_ns.saturating_add(beside_ns);
-        }
+            beside_ns
+        };
+        page.own(slot, Own::PieceNs).store(upon_ns, Ordering::Relaxed);
         loop {
             let next = if is_before(through, reached) { reached } else { through.wrapping_add(1) };
             if is_before(last, next) {
-                return rest;
+                return;
             }
             let work = gate.fences.work(next);
-            let Admission::Go { harm_ns } = admit(&view, &work) else { return rest };
+            let Admission::Go { harm_ns } = admit(&view, &work) else { return };
             // Another burst may have closed them.
             let word = page.through(slot);
             if word.compare_exchange(through, next, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-                return rest;
+                return;
             }
             if harm_ns > 0 {
                 page.shared(Shared::HarmNs).fetch_add(harm_ns, Ordering::Relaxed);
