@@ -353,6 +353,12 @@ pub(crate) struct BenchSched {
     /// Seconds of each turn; 30, or 8 with --quick.
     #[arg(long)]
     pub(crate) seconds: Option<f64>,
+    /// How often the turns go forth and back: more and shorter ones where the machine changes its speed.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) rounds: usize,
+    /// Seconds of the turn before those that count, for every system; as long as those if not given.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) warm_up: Option<f64>,
     /// Decides the arrivals.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

@@ -50,9 +50,12 @@ pub(super) fn measure(arguments: &BenchSched) -> Result<Report> {
         (_, true) => 8.0,
         _ => 30.0,
     };
+    let seconds = arguments.seconds.unwrap_or(usual).clamp(0.2, 3_600.0);
     let plan = Plan {
         arguments,
-        seconds: arguments.seconds.unwrap_or(usual).clamp(0.2, 3_600.0),
+        seconds,
+        rounds: arguments.rounds.clamp(1, 100),
+        warm_up_seconds: arguments.warm_up.unwrap_or(seconds).clamp(0.1, 3_600.0),
         folder: tempfile::tempdir().context("there is no place for temporary files")?,
         with_mps: !arguments.synthetic,
         deadline: arguments.quick.then(|| begun + QUICK),
@@ -71,44 +74,45 @@ pub(super) fn measure(arguments: &BenchSched) -> Result<Report> {
     let mut start_seconds: Option<f64> = None;
     for case in cases::chosen(arguments)? {
         let mut baseline: Option<Cell> = None;
-        for &system in &systems {
-            let name = format!("{} under {}", case.name, system.name());
-            let needed = needed_seconds(&plan, &case, system, start_seconds);
+        for group in groups(&systems, &case) {
+            let names: Vec<&str> = group.iter().map(|system| system.name()).collect();
+            let name = format!("{} under {}", case.name, names.join(" and "));
+            let needed = needed_seconds(&plan, &case, &group, start_seconds);
             let left = plan.deadline.map(|end| end.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.as_secs_f64() < needed) {
                 report.notes.push(format!("{name} was left out: it takes about {needed:.0} s"));
                 continue;
             }
-            if system.is_one_process() && !case.is_pair() {
-                continue;
-            }
             say(&format!("{name} ({} s so far)", begun.elapsed().as_secs()));
             let asked = baseline.as_ref().map(|cell| cell.rates.clone());
-            match plan.cell(system, &case, asked.as_deref()) {
-                Ok(mut cell) => {
-                    report.device.clone_from(&cell.device);
-                    turns.append(&mut cell.raw);
-                    let slowest = start_seconds.unwrap_or(0.0);
-                    start_seconds = Some(slowest.max(cell.start_seconds));
-                    let alone = baseline.as_ref().unwrap_or(&cell);
-                    report.rows.push(row(&case, system, &cell, alone));
-                    if system == System::TimeSlicing {
-                        baseline = Some(cell);
+            for (&system, cell) in group.iter().zip(plan.cells(&group, &case, asked.as_deref())) {
+                match cell {
+                    Ok(mut cell) => {
+                        report.device.clone_from(&cell.device);
+                        turns.append(&mut cell.raw);
+                        let slowest = start_seconds.unwrap_or(0.0);
+                        start_seconds = Some(slowest.max(cell.start_seconds));
+                        let alone = baseline.as_ref().unwrap_or(&cell);
+                        report.rows.push(row(&case, system, &cell, alone));
+                        if system == System::TimeSlicing {
+                            baseline = Some(cell);
+                        }
+                    }
+                    Err(error) => {
+                        let error = error.context(format!("{} under {}", case.name, system.name()));
+                        if report.rows.is_empty() && system == System::TimeSlicing {
+                            return Err(error);
+                        }
+                        report.notes.push(format!("{error:#}"));
                     }
                 }
-                // Nothing of this case can be compared with anything.
-                Err(error) if baseline.is_none() => {
-                    let error = error.context(format!("{} cannot be measured alone", case.name));
-                    if report.rows.is_empty() {
-                        return Err(error);
-                    }
-                    report.notes.push(format!("{error:#}"));
-                    break;
-                }
-                Err(error) => report.notes.push(format!("{name}: {error:#}")),
             }
             report.bars = if arguments.synthetic { Vec::new() } else { bars(&report.rows) };
             keep(arguments, &report, &turns)?;
+            if baseline.is_none() {
+                // Nothing of this case can be compared with anything.
+                break;
+            }
         }
     }
     if arguments.synthetic {
@@ -123,10 +127,25 @@ pub(super) fn measure(arguments: &BenchSched) -> Result<Report> {
     Ok(report)
 }
 
-/// What a cell will take, from what the last ones took to start.
-fn needed_seconds(plan: &Plan<'_>, case: &Case, system: System, start: Option<f64>) -> f64 {
-    let turns = case.turns(system.shows_alone()).len() as f64;
-    start.unwrap_or(START_SECONDS) + turns * (plan.seconds + TURN_SECONDS) + 5.0
+/// Which systems take turns with each other: what all are compared with and the first of the others, whose programs fit
+/// on a device together; the rest one by one.
+fn groups(systems: &[System], case: &Case) -> Vec<Vec<System>> {
+    let fits = |system: &System| case.is_pair() || !system.is_one_process();
+    let systems: Vec<System> = systems.iter().copied().filter(fits).collect();
+    let (first, rest) = systems.split_at(systems.len().min(2));
+    let single = rest.iter().map(|system| vec![*system]);
+    std::iter::once(first.to_vec()).chain(single).collect()
+}
+
+/// What a group will take, from what the last ones took to start.
+fn needed_seconds(plan: &Plan<'_>, case: &Case, group: &[System], start: Option<f64>) -> f64 {
+    let of_system = |system: &System| {
+        let counts = |turn: &&cases::Turns| turn.is_together() || system.shows_alone();
+        let turns = case.orders(plan.rounds).iter().filter(counts).count() as f64;
+        let warm_up = plan.warm_up_seconds + TURN_SECONDS;
+        warm_up + turns * (plan.seconds + TURN_SECONDS) + 5.0
+    };
+    start.unwrap_or(START_SECONDS) + group.iter().map(of_system).sum::<f64>()
 }
 
 /// Writes what there is so far.

@@ -48,22 +48,60 @@ impl Case {
         self.latency.len() == 1 && self.train.len() == 1
     }
 
-    /// The turns: which programs run in each, those that answer requests first. Each program runs alone, then all
-    /// together, forth and back, so that a drift of the clocks falls on all alike.
-    pub(super) fn turns(&self, alone_too: bool) -> Vec<Vec<bool>> {
+    /// The turns. Each program runs alone, then all together, forth and back, so often, so that a drift of the clocks
+    /// falls on all alike.
+    pub(super) fn orders(&self, rounds: usize) -> Vec<Turns> {
         let count = self.latency.len() + self.train.len();
-        let all = vec![true; count];
+        let all = Turns::warm_up(self).runs;
         let only = |nth: usize| (0..count).map(|other| other == nth).collect::<Vec<bool>>();
-        let mut forth = Vec::new();
-        if alone_too {
-            forth.extend((0..self.latency.len()).map(only));
-        }
+        let mut forth: Vec<Vec<bool>> = (0..self.latency.len()).map(only).collect();
         forth.push(all);
-        if alone_too {
-            forth.extend((self.latency.len()..count).map(only));
-        }
-        let back: Vec<Vec<bool>> = forth.iter().rev().cloned().collect();
-        [forth, back].concat()
+        forth.extend((self.latency.len()..count).map(only));
+        let turns = |way: usize| {
+            let mut each = forth.clone();
+            if way % 2 == 1 {
+                each.reverse();
+            }
+            each.into_iter().map(move |runs| Turns { way: Some(way), ..Turns::of(runs) })
+        };
+        (0..2 * rounds).flat_map(turns).collect()
+    }
+}
+
+/// One turn of every system.
+#[derive(Clone, Debug)]
+pub(super) struct Turns {
+    /// Which programs run, those that answer requests first.
+    pub(super) runs: Vec<bool>,
+    /// How often it has gone forth or back; none for the turn before those that count.
+    way: Option<usize>,
+}
+
+impl Turns {
+    fn of(runs: Vec<bool>) -> Turns {
+        Turns { runs, way: None }
+    }
+
+    /// All run, before anything counts: nobody is measured while it learns its neighbour.
+    pub(super) fn warm_up(case: &Case) -> Turns {
+        Turns::of(vec![true; case.latency.len() + case.train.len()])
+    }
+
+    pub(super) fn warms_up(&self) -> bool {
+        self.way.is_none()
+    }
+
+    pub(super) fn is_back(&self) -> bool {
+        self.way.is_some_and(|way| way % 2 == 1)
+    }
+
+    pub(super) fn is_together(&self) -> bool {
+        self.runs.iter().all(|runs| *runs)
+    }
+
+    /// A number that decides when requests come: at the same moments alone and together.
+    pub(super) fn arrivals(&self) -> u64 {
+        self.way.map_or(9, |way| way as u64)
     }
 }
 
@@ -92,16 +130,20 @@ mod tests {
 
     #[test]
     fn turns_go_forth_and_back() {
-        let words = |case: &str, alone| -> String {
+        let words = |case: &str| -> String {
             let case = CASES.iter().find(|it| it.name == case).unwrap();
-            let word = |turn: Vec<bool>| {
-                turn.into_iter().map(|runs| if runs { '1' } else { '0' }).collect::<String>()
+            let word = |turn: Turns| {
+                turn.runs.iter().map(|runs| if *runs { '1' } else { '0' }).collect::<String>()
             };
-            case.turns(alone).into_iter().map(word).collect::<Vec<_>>().join(" ")
+            case.orders(1).into_iter().map(word).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(words("gpu-bound", false), "11 11");
-        assert_eq!(words("gpu-bound", true), "10 11 01 01 11 10");
-        assert_eq!(words("two-training", true), "100 111 010 001 001 010 111 100");
-        assert_eq!(words("two-serving", true), "100 010 111 001 001 111 010 100");
+        assert_eq!(words("gpu-bound"), "10 11 01 01 11 10");
+        assert_eq!(words("two-training"), "100 111 010 001 001 010 111 100");
+        assert_eq!(words("two-serving"), "100 010 111 001 001 111 010 100");
+        let turns = CASES[0].orders(2);
+        let ways: Vec<u64> = turns.iter().map(Turns::arrivals).collect();
+        assert_eq!(ways, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
+        assert!(turns[3].is_back() && !turns[6].is_back() && !turns[0].warms_up());
+        assert!(Turns::warm_up(&CASES[0]).warms_up() && Turns::warm_up(&CASES[0]).is_together());
     }
 }

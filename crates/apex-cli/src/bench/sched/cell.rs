@@ -1,11 +1,11 @@
-//! One case under one system: the programs are started, run their turns, and are stopped.
+//! One case under some systems: their programs are started, take their turns, and are stopped.
 
-use super::cases::Case;
+use super::cases::{Case, Turns};
 use super::numbers::{quantile, rate};
+use super::rounded;
 use super::systems::{Mps, Side, System};
 use super::utilisation::Utilisation;
 use super::workers::{Computed, Request, Worker};
-use super::{mean_of, rounded};
 use crate::arguments::BenchSched;
 use crate::say;
 use anyhow::{Context, Result};
@@ -20,6 +20,10 @@ pub(super) struct Plan<'a> {
     pub(super) arguments: &'a BenchSched,
     /// Of a turn.
     pub(super) seconds: f64,
+    /// Of the turn before those that count.
+    pub(super) warm_up_seconds: f64,
+    /// How often the turns go forth and back.
+    pub(super) rounds: usize,
     pub(super) folder: tempfile::TempDir,
     pub(super) with_mps: bool,
     /// Nothing is waited for beyond this.
@@ -58,43 +62,80 @@ pub(super) struct Cell {
     pub(super) start_seconds: f64,
 }
 
+/// One system with its programs, which take their turns. Dropped in this order.
+struct Stage {
+    system: System,
+    workers: Vec<Worker>,
+    cell: Cell,
+    begun: Instant,
+    _mps: Option<Mps>,
+    _pages: tempfile::TempDir,
+    _folder: tempfile::TempDir,
+}
+
 impl Plan<'_> {
-    /// Runs the turns of one cell; the rates of requests are worked out where none are given.
-    pub(super) fn cell(&self, system: System, case: &Case, rates: Option<&[f64]>) -> Result<Cell> {
+    /// Runs the turns of one case under several systems, which take turns with each other: a machine that changes
+    /// its speed changes it for all of them. The rates of requests are worked out where none are given. A system that
+    /// fails has its reason instead of a cell.
+    pub(super) fn cells(
+        &self,
+        systems: &[System],
+        case: &Case,
+        rates: Option<&[f64]>,
+    ) -> Vec<Result<Cell>> {
+        let mut rates = rates.map(<[f64]>::to_vec);
+        let started: Vec<_> = systems.iter().map(|&system| self.stage(system, case)).collect();
+        let wait = |stage: Result<Stage>| stage.and_then(Stage::wait_ready);
+        let mut stages: Vec<Result<Stage>> = started.into_iter().map(wait).collect();
+        for stage in &mut stages {
+            let Ok(ready) = stage else { continue };
+            match rates.clone().map_or_else(|| self.rates(case, &mut ready.workers), Ok) {
+                Ok(found) => ready.cell.rates = rates.insert(found).clone(),
+                Err(error) => *stage = Err(error),
+            }
+        }
+        let mut orders = vec![Turns::warm_up(case)];
+        orders.extend(case.orders(self.rounds));
+        for order in &orders {
+            // Back in the opposite order.
+            let mut places: Vec<usize> = (0..stages.len()).collect();
+            if order.is_back() {
+                places.reverse();
+            }
+            for place in places {
+                let shown = |stage: &Stage| order.is_together() || stage.system.shows_alone();
+                let ran = match &mut stages[place] {
+                    Ok(stage) if shown(stage) => self.turn(case, stage, order),
+                    _ => Ok(()),
+                };
+                if let Err(error) = ran {
+                    stages[place] = Err(error);
+                }
+            }
+        }
+        stages.into_iter().map(|stage| stage?.end()).collect()
+    }
+
+    /// Starts the programs of one system.
+    fn stage(&self, system: System, case: &Case) -> Result<Stage> {
         let begun = Instant::now();
         let folder = tempfile::tempdir_in(self.folder.path()).context("no place for files")?;
-        let _mps = system.is_mps().then(|| Mps::start(folder.path())).transpose()?;
+        let mps = system.is_mps().then(|| Mps::start(folder.path())).transpose()?;
         // In memory where it can be: a GPU cannot be told of pages of a file on a disk.
         let pages = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir_in(&folder));
         let pages = pages.context("no place for pages")?;
-        let mut workers = self.start(system, case, folder.path(), pages.path())?;
-        for worker in &mut workers {
-            worker.wait_ready()?;
-        }
-        let mut cell = Cell {
-            device: workers[0].device.clone(),
-            start_seconds: begun.elapsed().as_secs_f64(),
-            ..Cell::default()
-        };
-        for nth in 0..case.latency.len() {
-            let part = self.arguments.load / case.latency.len() as f64;
-            cell.rates.push(match rates {
-                Some(rates) => rates[nth],
-                None => part * 1e9 / workers[nth].service_ns()? as f64,
-            });
-        }
+        let workers = self.start(system, case, folder.path(), pages.path())?;
+        let mut cell = Cell::default();
         cell.latency.resize_with(case.latency.len(), Program::default);
         cell.train.resize_with(case.train.len(), Program::default);
-        let turns = case.turns(system.shows_alone());
-        for (nth, runs) in turns.iter().enumerate() {
-            self.turn(case, system, &mut workers, &mut cell, runs, nth >= turns.len() / 2)?;
-        }
-        for worker in workers {
-            let (computed, said) = worker.quit()?;
-            cell.computed.push(computed);
-            cell.said.extend(said);
-        }
-        Ok(cell)
+        Ok(Stage { system, workers, cell, begun, _mps: mps, _pages: pages, _folder: folder })
+    }
+
+    /// Requests a second of each program that answers them, from what one request takes while nothing else runs.
+    fn rates(&self, case: &Case, workers: &mut [Worker]) -> Result<Vec<f64>> {
+        let part = self.arguments.load / case.latency.len() as f64;
+        let answering = workers.iter_mut().take(case.latency.len());
+        answering.map(|worker| Ok(part * 1e9 / worker.service_ns()? as f64)).collect()
     }
 
     fn start(
@@ -135,31 +176,23 @@ impl Plan<'_> {
         named.map(|(nth, it)| start(it.0, &[it], format!("{}-{nth}", it.0.class()))).collect()
     }
 
-    /// One turn: `runs` says which programs do.
-    fn turn(
-        &self,
-        case: &Case,
-        system: System,
-        workers: &mut [Worker],
-        cell: &mut Cell,
-        runs: &[bool],
-        back: bool,
-    ) -> Result<()> {
-        let (asks, trains) = runs.split_at(case.latency.len());
-        let together = runs.iter().all(|runs| *runs);
-        // The same arrivals for every system, others in each turn and for each program.
-        let seed = |nth: usize| {
-            let turn = u64::from(back) + 2 * u64::from(together);
-            self.arguments.seed * 1_000 + turn * 100 + nth as u64
-        };
-        let watched =
-            (together && !self.arguments.synthetic).then(|| Utilisation::watch(self.seconds));
+    /// One turn of one system.
+    fn turn(&self, case: &Case, stage: &mut Stage, turn: &Turns) -> Result<()> {
+        let Stage { system, workers, cell, .. } = stage;
+        let seconds = if turn.warms_up() { self.warm_up_seconds } else { self.seconds };
+        let system = *system;
+        let (asks, trains) = turn.runs.split_at(case.latency.len());
+        // The same arrivals for every system, others on the way back and for each program.
+        let seed = |nth: usize| self.arguments.seed * 1_000 + turn.arrivals() * 100 + nth as u64;
+        let together = turn.is_together();
+        let watched = together && !turn.warms_up() && !self.arguments.synthetic;
+        let watched = watched.then(|| Utilisation::watch(seconds));
         let at = monotonic_nanos() + 300_000_000;
         let order = |latency: Option<usize>, train: bool| {
             let latency = latency
                 .filter(|&nth| asks[nth])
                 .map(|nth| json!({"rate": cell.rates[nth], "seed": seed(nth), "cv": case.cv}));
-            json!({"run": 1, "at": at, "seconds": self.seconds, "latency": latency, "train": train})
+            json!({"run": 1, "at": at, "seconds": seconds, "latency": latency, "train": train})
         };
         let one = system.is_one_process();
         for (nth, worker) in workers.iter_mut().enumerate() {
@@ -170,14 +203,15 @@ impl Plan<'_> {
             };
             worker.order(&order)?;
         }
-        let mut raw =
-            json!({"case": case.name, "system": system.name(), "runs": runs, "back": back});
+        let mut raw = json!({"case": case.name, "system": system.name(), "runs": turn.runs,
+            "way": turn.arrivals(), "warm_up": turn.warms_up()});
         let mut line = String::new();
         for (nth, worker) in workers.iter_mut().enumerate() {
-            let answer = worker.turn(self.seconds)?;
-            let keep = |program: &mut Program, turn: Turn| match together {
-                true => program.together.push(turn),
-                false => program.alone.push(turn),
+            let answer = worker.turn(seconds)?;
+            let keep = |program: &mut Program, turn_of: Turn| match together {
+                _ if turn.warms_up() => {}
+                true => program.together.push(turn_of),
+                false => program.alone.push(turn_of),
             };
             let train = if one { Some(0) } else { nth.checked_sub(asks.len()) };
             if nth < asks.len() && asks[nth] {
@@ -191,7 +225,7 @@ impl Plan<'_> {
                 keep(&mut cell.latency[nth], turn);
             }
             if let Some(train) = train.filter(|&train| trains[train]) {
-                let steps_per_second = rate(&answer.steps, self.seconds);
+                let steps_per_second = rate(&answer.steps, seconds);
                 raw["steps_per_second"][format!("{train}")] = json!(rounded(steps_per_second));
                 line += &format!(" {steps_per_second:.2} steps/s;");
                 keep(&mut cell.train[train], Turn { steps_per_second, ..Turn::default() });
@@ -199,9 +233,37 @@ impl Plan<'_> {
         }
         let sm_percent = watched.flatten().and_then(Utilisation::mean_percent);
         cell.sm_percent.extend(sm_percent);
-        raw["sm_percent"] = json!(mean_of(&cell.sm_percent).map(rounded));
+        raw["sm_percent"] = json!(sm_percent.map(rounded));
         cell.raw.push(raw);
-        say(&format!("  {}{}", if together { "together:" } else { "alone:" }, line));
+        let kind = match together {
+            _ if turn.warms_up() => "warming up:",
+            true => "together:",
+            false => "alone:",
+        };
+        say(&format!("  {} {kind}{line}", system.name()));
         Ok(())
+    }
+}
+
+impl Stage {
+    /// Waits until its programs can take turns.
+    fn wait_ready(mut self) -> Result<Stage> {
+        for worker in &mut self.workers {
+            worker.wait_ready()?;
+        }
+        self.cell.device.clone_from(&self.workers[0].device);
+        self.cell.start_seconds = self.begun.elapsed().as_secs_f64();
+        Ok(self)
+    }
+
+    /// Ends the programs; what they did.
+    fn end(self) -> Result<Cell> {
+        let Stage { workers, mut cell, .. } = self;
+        for worker in workers {
+            let (computed, said) = worker.quit()?;
+            cell.computed.push(computed);
+            cell.said.extend(said);
+        }
+        Ok(cell)
     }
 }
