@@ -70,6 +70,8 @@ struct Learned {
     has_news: bool,
     /// When others had work for the device last.
     crowded_ns: Option<u64>,
+    /// The usual length of a request alone, once that is known.
+    length_ns: Option<u64>,
     allowance: f64,
     budget_ns: f64,
     loop_ends_ns: u64,
@@ -85,6 +87,7 @@ impl Default for Learned {
             ahead_ns: 0.0,
             has_news: false,
             crowded_ns: None,
+            length_ns: None,
             allowance: 0.0,
             budget_ns: 400_000.0,
             loop_ends_ns: 0,
@@ -113,6 +116,7 @@ impl Policy for Adaptive {
             if now_ns >= learned.loop_ends_ns && learned.has_news {
                 learned.loop_ends_ns = now_ns + LOOP_NS;
                 learned.has_news = false;
+                learned.length_ns = learned.watch.alone_ns();
                 if learned.is_crowded(now_ns) {
                     learned.adjust(program);
                 }
@@ -215,7 +219,7 @@ impl Learned {
         // The more may run beside a burst, the less it matters what a burst comes upon.
         let budget_ns = self.budget_ns * (1.0 + self.allowance);
         let budget_ns = if at_rest { QUIET_BUDGET_NS } else { budget_ns };
-        let length = self.watch.alone_ns().unwrap_or(program.predicted_burst_ns);
+        let length = self.length_ns.unwrap_or(program.predicted_burst_ns);
         let early_ns = if guard_ns == 0 { 30_000 } else { 0 };
         if self.is_crowded(now_ns) && !at_rest && self.watch.wants_peace() {
             let budget_ns = budget_ns.min(PEACE * length as f64).max(BUDGET_NS[0]);
