@@ -20,6 +20,7 @@ mod rename;
 pub mod reshape;
 pub mod roles;
 pub mod tree;
+pub mod walk;
 mod without_lines;
 
 pub use error::SyntaxError;

@@ -143,7 +143,7 @@ impl Mix {
 }
 
 /// Bytes a load or store moves.
-fn bytes(instruction: &Instruction) -> u64 {
+pub(crate) fn bytes(instruction: &Instruction) -> u64 {
     let each = last_type(instruction).map_or(0, |ty| u64::from(ty.bytes()));
     let parts = [("v2", 2), ("v4", 4), ("v8", 8)];
     each * parts.iter().find(|(word, _)| instruction.has(word)).map_or(1, |(_, parts)| *parts)
