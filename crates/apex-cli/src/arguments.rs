@@ -535,8 +535,9 @@ pub(crate) struct Fit {
 #[derive(Debug, Args)]
 #[command(
     after_help = "A list is a JSON array of objects with the fields kernel, device, grid, block, \
-dynamic_shared, registers, static_shared, max_dynamic_shared, local_bytes, mix, integers, allocations, flops, \
-bytes, pipe and measured_ns; all but grid and block may be left out. A launch that has a measured time is \
+dynamic_shared, registers, static_shared, max_dynamic_shared, local_bytes, mix, walked, ptx, integers, allocations, \
+flops, bytes, pipe and measured_ns; all but grid and block may be left out. ptx is a file with the module of the \
+kernel: with it and the arguments, mix and walked need not be given. A launch that has a measured time is \
 learned from before the next one is predicted."
 )]
 pub(crate) struct Predict {

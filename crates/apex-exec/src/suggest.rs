@@ -8,7 +8,7 @@ use crate::{Error, Executor, Grid, Kernel, Result};
 use apex_policy::predict::answer::{Basis, Knowledge, Models, Time};
 use apex_policy::predict::features::{FNV_START, fnv};
 use apex_policy::predict::network::SmallNetwork;
-use apex_policy::predict::question::{Arguments, BYTES_PER_THREAD, Device, Question, Work};
+use apex_policy::predict::question::{Arguments, BYTES_PER_THREAD, Device, Question, Walked, Work};
 use apex_policy::predict::trees::Trees;
 use apex_policy::tune::{LINEAR_BLOCKS, suggest};
 use apex_policy::{Chip, LaunchShape};
@@ -191,5 +191,6 @@ fn question<'a>(
         dynamic_shared: grid.shared_bytes,
         arguments: Arguments::NONE,
         work: Some(Work { flops, bytes, ..Work::default() }),
+        walked: Walked::NONE,
     }
 }

@@ -5,14 +5,19 @@
 //! program ran. What cannot be computed exactly carries an interval and its basis.
 
 use crate::Error;
+use crate::mix::{self, Text};
 use crate::models::Loaded;
 use crate::rows::Row;
+use crate::walks;
 use apex_policy::LaunchShape;
 use apex_policy::predict::answer::{Knowledge, Models, Prediction};
 use apex_policy::predict::features::{FNV_START, fnv};
-use apex_policy::predict::question::{Arguments, Device, Kernel, Mix, Pipe, Question, Work};
+use apex_policy::predict::question::{
+    Arguments, Device, Kernel, Mix, Pipe, Question, Walked, Work,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// One launch, as a user writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -38,6 +43,10 @@ pub struct Asked {
     pub local_bytes: u32,
     /// Instructions by kind; see `apex predict --help`.
     pub mix: BTreeMap<String, u32>,
+    /// What one of its warps does; see `apex predict --help`.
+    pub walked: BTreeMap<String, f32>,
+    /// A file with the PTX of the kernel's module, to read what its instructions are and to walk its warps.
+    pub ptx: Option<PathBuf>,
     /// Integer arguments in their order.
     pub integers: Vec<u64>,
     /// Bytes of the allocations of pointer arguments in their order.
@@ -142,11 +151,15 @@ pub fn parse(text: &str) -> Result<Vec<Asked>, String> {
 /// Answers for launches in their order.
 pub fn answer(models: &Loaded, launches: &[Asked]) -> Result<Vec<Answered>, Error> {
     let mut knowledge = Knowledge::remembering(4096, 1024);
+    let mut modules = Modules::default();
     let mut answers = Vec::with_capacity(launches.len());
     for asked in launches {
         let (name, device) = device_of(models, asked.device.as_deref())?;
-        let kernel = asked.kernel_facts()?;
+        let mut kernel = asked.kernel_facts()?;
+        let text = modules.text(asked)?;
+        kernel.mix = text.map_or(kernel.mix, |text| text.mix);
         let arguments = Arguments::of(&asked.integers, &asked.allocations);
+        let given = asked.walked()?;
         let question = Question {
             device: &device,
             kernel: &kernel,
@@ -157,7 +170,11 @@ pub fn answer(models: &Loaded, launches: &[Asked]) -> Result<Vec<Answered>, Erro
             dynamic_shared: asked.dynamic_shared,
             arguments: &arguments,
             work: asked.work()?,
+            walked: &given,
         };
+        let program = text.and_then(|text| text.program.as_ref());
+        let walked = program.map_or(given, |program| walks::walked(program, &question));
+        let question = Question { walked: &walked, ..question };
         let at_hand = Models { small: Some(&models.small), trees: Some(&models.trees) };
         let prediction = knowledge.predict(&question, at_hand);
         let said = Answered::new(&asked.kernel, name, &question.shape, &prediction);
@@ -169,6 +186,25 @@ pub fn answer(models: &Loaded, launches: &[Asked]) -> Result<Vec<Answered>, Erro
     Ok(answers)
 }
 
+/// Texts of modules that were read, by their files.
+#[derive(Default)]
+struct Modules(BTreeMap<PathBuf, BTreeMap<String, Text>>);
+
+impl Modules {
+    /// The text of a launch's kernel, if its file is given.
+    fn text(&mut self, asked: &Asked) -> Result<Option<&Text>, Error> {
+        let Some(path) = &asked.ptx else { return Ok(None) };
+        if !self.0.contains_key(path) {
+            let text = std::fs::read_to_string(path).map_err(Error::read(path))?;
+            self.0.insert(path.clone(), mix::of_module(&text));
+        }
+        let found = self.0.get(path).and_then(|module| module.get(&asked.kernel));
+        let (kernel, file) = (&asked.kernel, path.display());
+        let missing = || Error::Device(format!("{file} has no kernel {kernel} that can be read"));
+        found.map(Some).ok_or_else(missing)
+    }
+}
+
 impl Asked {
     /// A measured row as a launch to ask about.
     #[must_use]
@@ -177,6 +213,7 @@ impl Asked {
         let kernel = row.kernel_facts();
         let (arguments, work) = (row.arguments(), row.work());
         let counts = Mix::NAMES.iter().zip(kernel.mix.counts());
+        let walked = Walked::NAMES.iter().zip(row.walked_facts().numbers());
         Asked {
             kernel: row.entry.clone(),
             device: Some(row.device.clone()),
@@ -188,6 +225,8 @@ impl Asked {
             max_dynamic_shared: Some(row.max_dynamic_shared),
             local_bytes: row.local_bytes,
             mix: counts.map(|(name, count)| ((*name).to_owned(), count)).collect(),
+            walked: walked.map(|(name, count)| ((*name).to_owned(), count)).collect(),
+            ptx: None,
             integers: arguments.integers[..].to_vec(),
             allocations: arguments.allocations[..].to_vec(),
             flops: work.map(|work| work.flops),
@@ -197,19 +236,13 @@ impl Asked {
         }
     }
 
+    fn walked(&self) -> Result<Walked, Error> {
+        let numbers = by_name(&self.walked, Walked::NAMES, "nothing that a warp does")?;
+        Ok(Walked::from_numbers(&numbers))
+    }
+
     fn kernel_facts(&self) -> Result<Kernel, Error> {
-        let mut counts = [0; Mix::NAMES.len()];
-        for (name, count) in &self.mix {
-            match Mix::NAMES.iter().position(|known| known == name) {
-                Some(place) => counts[place] = *count,
-                None => {
-                    let known = Mix::NAMES.join(", ");
-                    return Err(Error::Device(format!(
-                        "no kind of instruction is called {name}: {known}"
-                    )));
-                }
-            }
-        }
+        let counts = by_name(&self.mix, Mix::NAMES, "no kind of instruction")?;
         Ok(Kernel {
             identity: fnv(FNV_START, self.kernel.as_bytes()),
             registers: self.registers,
@@ -257,6 +290,23 @@ fn device_of<'a>(models: &'a Loaded, wanted: Option<&str>) -> Result<(&'a str, D
         Error::Device(format!("{name} has a compute capability that apex does not know"))
     })?;
     Ok((name, device))
+}
+
+/// Numbers by the order of their names; those left out are zero.
+fn by_name<T: Copy + Default, const N: usize>(
+    given: &BTreeMap<String, T>,
+    names: &[&str],
+    none: &str,
+) -> Result<[T; N], Error> {
+    let mut found = [T::default(); N];
+    for (name, number) in given {
+        let place = names.iter().position(|known| known == name);
+        let place = place.and_then(|place| found.get_mut(place)).ok_or_else(|| {
+            Error::Device(format!("{none} is called {name}: {}", names.join(", ")))
+        })?;
+        *place = *number;
+    }
+    Ok(found)
 }
 
 /// One to three sides; those left out are one.
@@ -347,6 +397,28 @@ mod tests {
         assert_eq!(text.lines().count(), 3);
         let columns = text.lines().next().unwrap().split(',').count();
         assert!(text.lines().all(|line| line.split(',').count() == columns));
+    }
+
+    #[test]
+    fn a_text_says_what_its_kernel_does() {
+        let (place, loaded) = loaded();
+        let file = place.path().join("module.ptx");
+        std::fs::write(&file, apex_exec::EXAMPLE_PTX).unwrap();
+        let launch = Asked {
+            kernel: "add".into(),
+            grid: vec![4096],
+            block: vec![256],
+            integers: vec![1 << 20],
+            allocations: vec![4 << 20; 3],
+            ..Asked::default()
+        };
+        let read = Asked { ptx: Some(file), ..launch.clone() };
+        let answers = answer(&loaded, &[launch, read.clone()]).unwrap();
+        // What the text does is the only difference.
+        assert_ne!(answers[0].time_ns, answers[1].time_ns);
+        let other = Asked { kernel: "substract".into(), ..read };
+        let error = answer(&loaded, &[other]).unwrap_err().to_string();
+        assert!(error.contains("no kernel substract"), "{error}");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 use crate::Error;
 use crate::mix::{self, Text};
 use crate::rows::{Pieces, Row, joined, read};
+use crate::walks;
 use apex_exec::zoo::{self, Given, Ground, Pipe, Point, Scale, ZooKernel};
 use apex_exec::{DeviceFacts, Executor};
 use std::collections::{BTreeMap, HashSet};
@@ -89,7 +90,10 @@ pub fn collect(
             continue;
         }
         match measured(&ground, point, plan, row) {
-            Ok(row) => {
+            Ok(mut row) => {
+                if let Some(text) = texts.get(&row.entry) {
+                    row.walked = walks::column(text, &row);
+                }
                 pieces.push(row)?;
                 done += 1;
             }
@@ -135,7 +139,7 @@ pub(crate) fn texts() -> BTreeMap<String, Text> {
 /// A row with all that is known before the point runs.
 pub(crate) fn described(facts: &DeviceFacts, point: &Point, texts: &BTreeMap<String, Text>) -> Row {
     let entry = point.entry();
-    let text = texts.get(&entry).copied().unwrap_or_default();
+    let text = texts.get(&entry).cloned().unwrap_or_default();
     let work = point.work();
     let parameters: Vec<String> =
         point.parameters().map(|(name, value)| format!("{name}={value}")).collect();

@@ -10,31 +10,60 @@ use apex_policy::predict::anatomy::{ALL_PARTS, Costs, LEAST, PARTS, USUAL, parts
 use apex_policy::predict::cost_factors::{Taken, of_device};
 use apex_policy::predict::exact::{bound_of, exact};
 use apex_policy::predict::own_costs::split;
-use apex_policy::predict::question::Question;
+use apex_policy::predict::question::{Question, Walked};
 
 /// The costs that explain measured launches best, each given with its nanoseconds.
+///
+/// Parts that only launches have whose texts nobody walked are found afterwards, from the same launches as if nobody
+/// had: all other costs are known by then.
 #[must_use]
 pub fn costs<'a>(measured: impl Iterator<Item = (Question<'a>, f64)>) -> Costs {
-    let taken = measured.filter(|(_, nanos)| *nanos > 0.0).map(|(question, nanos)| {
-        let exact = exact(&question);
-        let work = bound_of(&question, &exact).work;
-        let mut all = [0.0; ALL_PARTS];
-        all[..PARTS].copy_from_slice(&split(&parts(&question, &exact, &work), &USUAL));
-        Taken { parts: all, log_nanos: nanos.log2() as f32 }
-    });
-    let taken: Vec<Taken> = taken.collect();
-    if taken.is_empty() {
-        return USUAL;
+    let measured: Vec<(Question<'a>, f64)> = measured.filter(|(_, nanos)| *nanos > 0.0).collect();
+    let found = refined(&measured, &USUAL, &[true; PARTS]);
+    if !measured.iter().any(|(question, _)| question.walked.is_known()) {
+        return found;
     }
-    let factors = of_device(&taken);
-    let first = |part: usize| if USUAL[part] > 0.0 { USUAL[part] } else { LEAST[part] };
-    std::array::from_fn(|part| first(part) * factors[part].exp2() as f32)
+    let mut open = [true; PARTS];
+    for (question, _) in &measured {
+        let counts = counts(question);
+        open.iter_mut().zip(counts).for_each(|(open, count)| *open &= count == 0.0);
+    }
+    let unwalked: Vec<(Question<'a>, f64)> = measured
+        .iter()
+        .map(|(question, nanos)| (Question { walked: Walked::NONE, ..*question }, *nanos))
+        .collect();
+    refined(&unwalked, &found, &open)
+}
+
+/// Costs from those at hand; only open ones change.
+fn refined(measured: &[(Question<'_>, f64)], from: &Costs, open: &[bool; PARTS]) -> Costs {
+    let one = |(question, nanos): &(Question<'_>, f64)| {
+        let mut all = [0.0; ALL_PARTS];
+        all[..PARTS].copy_from_slice(&split(&counts(question), from));
+        Taken { parts: all, log_nanos: nanos.log2() as f32 }
+    };
+    let taken: Vec<Taken> = measured.iter().map(one).collect();
+    if taken.is_empty() {
+        return *from;
+    }
+    let factors = of_device(&taken, open);
+    std::array::from_fn(|part| match (open[part], from[part] > 0.0) {
+        (false, _) => from[part],
+        (true, true) => from[part] * factors[part].exp2() as f32,
+        (true, false) => LEAST[part] * factors[part].exp2() as f32,
+    })
+}
+
+fn counts(question: &Question<'_>) -> [f32; PARTS] {
+    let exact = exact(question);
+    parts(question, &exact, &bound_of(question, &exact).work)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::examples::tests::{device, fixture};
+    use crate::rows::Row;
     use apex_policy::predict::anatomy::anatomy;
 
     #[test]
@@ -42,11 +71,11 @@ mod tests {
         let rows = fixture(6, 80);
         let mut truth = device(&rows[0]);
         truth.costs = USUAL.map(|cost| cost * 3.0);
-        let owned: Vec<_> = rows.iter().map(|row| (row.kernel_facts(), row.arguments())).collect();
+        let owned: Vec<_> = rows.iter().map(Row::facts).collect();
         let questions = || {
-            rows.iter().zip(&owned).map(|(row, (kernel, arguments))| {
-                crate::examples::question(row, &truth, kernel, arguments)
-            })
+            rows.iter()
+                .zip(&owned)
+                .map(|(row, facts)| crate::examples::question(row, &truth, facts))
         };
         let nanos = |question: &Question<'_>| {
             let exact = exact(question);

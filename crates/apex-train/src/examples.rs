@@ -6,7 +6,7 @@
 
 use crate::likeness::Launches;
 use crate::random::Random;
-use crate::rows::Row;
+use crate::rows::{Facts, Row};
 use crate::split::Part;
 use crate::transformer::Passage;
 use apex_policy::predict::exact::{Bound, bound};
@@ -14,7 +14,7 @@ use apex_policy::predict::features::{COUNT, base, features};
 use apex_policy::predict::likeness::{Launch, Likeness};
 use apex_policy::predict::neighbours::Neighbours;
 use apex_policy::predict::online::Line;
-use apex_policy::predict::question::{Arguments, Device, History, Kernel, Question};
+use apex_policy::predict::question::{Device, History, Question};
 use apex_policy::predict::scale::log2;
 use std::collections::BTreeMap;
 
@@ -99,8 +99,8 @@ impl<'a> Source<'a> {
     pub fn new(rows: &'a [Row], device_of: impl Fn(&Row) -> Device) -> Source<'a> {
         let devices: Vec<Device> = rows.iter().map(device_of).collect();
         let seen = rows.iter().zip(&devices).map(|(row, device)| {
-            let (kernel, arguments) = (row.kernel_facts(), row.arguments());
-            let question = question(row, device, &kernel, &arguments);
+            let facts = row.facts();
+            let question = question(row, device, &facts);
             (bound(&question), Launch::of(&question))
         });
         let (bounds, launches) = seen.unzip();
@@ -143,10 +143,10 @@ impl<'a> Source<'a> {
     #[must_use]
     pub fn example(&self, place: usize, known: &Known) -> Example {
         let (row, bound) = (&self.rows[place], &self.bounds[place]);
-        let (kernel, arguments) = (row.kernel_facts(), row.arguments());
+        let facts = row.facts();
         let near = known.near.near(&self.launches[place], &self.likeness);
         let history = History { near, ..known.line.history(bound) };
-        let question = question(row, &self.devices[place], &kernel, &arguments);
+        let question = question(row, &self.devices[place], &facts);
         Example {
             row: place,
             features: features(&question, &history),
@@ -176,7 +176,8 @@ impl<'a> Source<'a> {
     }
 
     /// Examples of all rows of a part. Histories come from the training rows of the same kernel, for rows to judge by
-    /// also from those that set the intervals; for a part of unseen kernels, from the other rows of that part.
+    /// and rows that set the intervals also from the latter; for a part of unseen kernels, from the other rows of that
+    /// part.
     #[must_use]
     pub fn examples(&self, parts: &[Part], of: Part, shown: Shown, seed: u64) -> Vec<Example> {
         let mut random = Random::new(seed);
@@ -184,11 +185,13 @@ impl<'a> Source<'a> {
         let mut examples = Vec::new();
         for (identity, wanted) in self.by_identity(|place| parts[place] == of, &mut random) {
             let pool = pools.get(&identity).map_or(&[][..], Vec::as_slice);
-            // The rows of one fold share the line over all others.
-            let folds = if of == Part::Train { FOLDS } else { 1 };
+            // The rows of one fold share what all others tell.
+            let folds = if shows(of, of) { FOLDS } else { 1 };
             let seen_by = |fold: usize| {
                 let others = pool.iter().copied().enumerate();
-                others.filter(move |(nth, _)| folds == 1 || nth % folds != fold).map(|(_, p)| p)
+                let shown =
+                    move |&(nth, place): &(usize, usize)| parts[place] != of || nth % folds != fold;
+                others.filter(shown).map(|(_, place)| place)
             };
             let known: Vec<Known> = match shown {
                 Shown::AllOthers => (0..folds).map(|fold| self.known(seen_by(fold))).collect(),
@@ -270,29 +273,27 @@ impl<'a> Source<'a> {
 }
 
 /// Whether rows of one part may be known when rows of another are asked for: rows to judge by are asked for after all
-/// others of their kernel were measured.
+/// others of their kernel were measured, and rows that set the intervals alike, or these would be too wide.
 fn shows(part: Part, of: Part) -> bool {
     match of {
         Part::CalibrateUnseen | Part::JudgeUnseen => part == of,
-        Part::JudgeKnown => matches!(part, Part::Train | Part::CalibrateKnown),
-        Part::Train | Part::CalibrateKnown => part == Part::Train,
+        Part::JudgeKnown | Part::CalibrateKnown => {
+            matches!(part, Part::Train | Part::CalibrateKnown)
+        }
+        Part::Train => part == Part::Train,
     }
 }
 
 /// A row as a question.
-pub(crate) fn question<'a>(
-    row: &Row,
-    device: &'a Device,
-    kernel: &'a Kernel,
-    arguments: &'a Arguments,
-) -> Question<'a> {
+pub(crate) fn question<'a>(row: &Row, device: &'a Device, facts: &'a Facts) -> Question<'a> {
     Question {
         device,
-        kernel,
+        kernel: &facts.kernel,
         shape: row.shape(),
         dynamic_shared: row.dynamic_shared,
-        arguments,
+        arguments: &facts.arguments,
         work: row.work(),
+        walked: &facts.walked,
     }
 }
 

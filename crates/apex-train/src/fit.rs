@@ -22,6 +22,7 @@ use crate::matmul::Threads;
 use crate::peaks::{Peaks, peaks};
 use crate::rows::Row;
 use crate::split::{Part, parts};
+use crate::walks;
 use apex_policy::predict::dense::DenseNetwork;
 use apex_policy::predict::features::COUNT;
 use apex_policy::predict::likeness::Likeness;
@@ -119,7 +120,7 @@ const LIKENESS_LAUNCHES: usize = 120;
 
 /// Trains and judges. `say` learns what is being done.
 pub fn fit(rows: &[Row], options: &Options, say: &mut dyn FnMut(&str)) -> Result<Fitted, Error> {
-    let rows: Vec<Row> = rows.iter().filter(|row| row.is_usable()).cloned().collect();
+    let rows = usable(rows);
     let parts = parts(&rows, options.seed);
     let kernels: BTreeSet<&str> = rows.iter().map(|row| row.kernel.as_str()).collect();
     if rows.len() < LEAST_ROWS {
@@ -166,6 +167,13 @@ pub fn fit(rows: &[Row], options: &Options, say: &mut dyn FnMut(&str)) -> Result
     let golden = golden.map(|example| example.features).collect();
     let check = check_set(&judged);
     Ok(Fitted { peaks: known_peaks.clone(), small, trees, large, check, golden, report, charts })
+}
+
+/// Rows that can be learned from, each with what its warps do where that can be found.
+fn usable(rows: &[Row]) -> Vec<Row> {
+    let mut rows: Vec<Row> = rows.iter().filter(|row| row.is_usable()).cloned().collect();
+    walks::fill(&mut rows);
+    rows
 }
 
 /// The device of every row, by its name.

@@ -1,7 +1,7 @@
 //! Collects measured launches and trains the predictor's models from them.
 //!
 //! The way of the data: [`collect`] measures the kernel zoo and [`rows`] keeps what was measured, raw, so
-//! that a changed list of features needs no new measurement; [`split`] parts rows by kernel and by
+//! that a changed list of features needs no new measurement; [`walks`] adds what the warps of each launch do; [`split`] parts rows by kernel and by
 //! configuration, never at random; [`fit`] trains every model on one part, sets its intervals on a second and
 //! judges it on the third, beside plain baselines; [`models`] writes what came out with all that is needed to
 //! trust it. Everything follows from the rows and a seed.
@@ -32,5 +32,6 @@ pub mod rows;
 pub mod session;
 pub mod split;
 pub mod transformer;
+pub mod walks;
 
 pub use error::Error;

@@ -9,14 +9,17 @@ use apex_ptx::cfg::Graph;
 use apex_ptx::code::Code;
 use apex_ptx::mix::{self, Category};
 use apex_ptx::tree::{Function, Item};
+use apex_ptx::walk::Program;
 use std::collections::BTreeMap;
 
 /// What the text of a kernel tells.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Text {
     pub(crate) mix: Mix,
     /// Hash of the module's text and the entry's name.
     pub(crate) identity: u64,
+    /// The text, ready to be walked.
+    pub(crate) program: Option<Program>,
 }
 
 /// The kernels of a PTX module by name.
@@ -30,7 +33,8 @@ pub(crate) fn of_module(ptx: &str) -> BTreeMap<String, Text> {
     let text = |function: &Function| {
         let name = function.name.to_string();
         let identity = fnv(hash, name.as_bytes());
-        (name, Text { mix: of_function(function), identity })
+        let program = Program::new(function, module.variables());
+        (name, Text { mix: of_function(function), identity, program })
     };
     functions.map(text).collect()
 }
@@ -81,7 +85,7 @@ mod tests {
     #[test]
     fn the_example_is_counted() {
         let found = of_module(apex_exec::EXAMPLE_PTX);
-        let add = found["add"];
+        let add = &found["add"];
         assert_eq!((add.mix.load_global, add.mix.store_global, add.mix.float32), (2, 1, 1));
         assert_eq!((add.mix.global_bytes, add.mix.loops), (12, 0));
         assert_ne!(add.identity, found["scale"].identity);

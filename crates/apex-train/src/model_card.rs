@@ -25,7 +25,8 @@ pub fn text(report: &Report, files: &[ModelFile], data_hash: &str) -> String {
          those seen. Known before such a row are those trained on and those that set the intervals. **unseen**: whole \
          kernels held out with all their variants; *after n* means that n launches of other configurations, drawn at \
          random, were measured before. Rows of one configuration are never in two parts. All rows know their \
-         operations and bytes, as a recorded program seldom does.\n\n",
+         operations and bytes, as a recorded program seldom does, and what their warps do, by a walk through the \
+         kernel's PTX with the launch's arguments.\n\n",
     );
     let _ = writeln!(card, "Unseen kernels: {}.\n", report.held_out_kernels.join(", "));
     card.push_str("| file | bytes | parameters |\n|---|---|---|\n");
@@ -33,7 +34,7 @@ pub fn text(report: &Report, files: &[ModelFile], data_hash: &str) -> String {
         let _ = writeln!(card, "| {} | {} | {} |", file.name, file.bytes, file.parameters);
     }
     card.push_str(
-        "\n`parts` is what a launch's parts cost on the device, ruled by its slowest resource; `line` is t = max(floor, a + work / \
+        "\n`parts` is what the parts of a launch, counted by that walk, cost on the device, ruled by the slowest resource; `line` is t = max(floor, a + work / \
          throughput) of one kernel; `likeness` is what the parts cost by the kernel's own launches, corrected by a \
          Gaussian process over those; `trees` correct it and are what apex answers with; the networks see the same \
          features; the transformer sees the kernel's last launches.\n\n## Time\n\nErrors are shares of the measured \

@@ -7,7 +7,7 @@
 
 use crate::costs::costs;
 use crate::examples::question;
-use crate::rows::Row;
+use crate::rows::{Facts, Row};
 use apex_policy::Chip;
 use apex_policy::predict::anatomy::{Costs, NAMES, USUAL};
 use apex_policy::predict::question::Device;
@@ -103,10 +103,11 @@ fn of_device(rows: &[&Row]) -> Option<Peaks> {
         costs: BTreeMap::new(),
     };
     if let Some(device) = peaks.device() {
-        let facts: Vec<_> = rows.iter().map(|row| (row.kernel_facts(), row.arguments())).collect();
-        let measured = rows.iter().zip(&facts).map(|(row, (kernel, arguments))| {
-            (question(row, &device, kernel, arguments), row.median_ns)
-        });
+        let facts: Vec<Facts> = rows.iter().map(|row| row.facts()).collect();
+        let measured = rows
+            .iter()
+            .zip(&facts)
+            .map(|(row, facts)| (question(row, &device, facts), row.median_ns));
         let found = costs(measured);
         peaks.costs = NAMES.iter().map(|name| (*name).to_owned()).zip(found).collect();
     }

@@ -4,9 +4,12 @@
 //! measured: features are made from rows when a model is trained. A collection is written in pieces, each whole
 //! under its final name or not there, so that an interruption costs at most one piece.
 
+mod facts;
+
+pub use facts::Facts;
+
 use crate::Error;
-use apex_policy::predict::question::{ALLOCATIONS, Arguments, INTEGERS, Kernel, Mix, Pipe, Work};
-use apex_policy::{Carveout, LaunchShape};
+use apex_policy::LaunchShape;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int32Array, RecordBatch,
     StringArray, UInt32Array, UInt64Array,
@@ -104,6 +107,8 @@ columns! {
     carveout: i32;
     /// Counts of the instruction mix, in the order of its names, with commas.
     mix: String;
+    /// Counts of what one of its warps does, in the order of their names, with commas; empty where nobody walked.
+    walked: String;
     /// What the configuration was asked for by name, for people.
     parameters: String;
     /// Integer arguments in their order, with commas.
@@ -141,56 +146,6 @@ columns! {
 }
 
 impl Row {
-    /// The kernel as models know it.
-    #[must_use]
-    pub fn kernel_facts(&self) -> Kernel {
-        let mut counts = [0; Mix::NAMES.len()];
-        counts.iter_mut().zip(numbers(&self.mix)).for_each(|(count, found)| {
-            *count = u32::try_from(found).unwrap_or(u32::MAX);
-        });
-        Kernel {
-            identity: self.identity,
-            registers: self.registers,
-            static_shared: self.static_shared,
-            max_dynamic_shared: self.max_dynamic_shared,
-            local_bytes: self.local_bytes,
-            carveout: Carveout::from_attribute(self.carveout),
-            mix: Mix::from_counts(&counts),
-        }
-    }
-
-    /// What the launch passed.
-    #[must_use]
-    pub fn arguments(&self) -> Arguments {
-        let integers: Vec<u64> = numbers(&self.integers).take(INTEGERS).collect();
-        let allocations: Vec<u64> = numbers(&self.allocations).take(ALLOCATIONS).collect();
-        let mut arguments = Arguments::of(&integers, &allocations);
-        let count = numbers(&self.integers).count() + numbers(&self.allocations).count();
-        arguments.count = u8::try_from(count).unwrap_or(u8::MAX);
-        arguments
-    }
-
-    /// Grid and block.
-    #[must_use]
-    pub fn shape(&self) -> LaunchShape {
-        LaunchShape {
-            grid: [self.grid_x, self.grid_y, self.grid_z],
-            block: [self.block_x, self.block_y, self.block_z],
-        }
-    }
-
-    /// What the launch did.
-    #[must_use]
-    pub fn work(&self) -> Option<Work> {
-        let pipe = match self.pipe.as_str() {
-            "double" => Pipe::Double,
-            "tensor" => Pipe::Tensor,
-            _ => Pipe::Single,
-        };
-        let bytes = self.bytes_read + self.bytes_written;
-        self.work_known.then_some(Work { flops: self.flops, bytes, pipe })
-    }
-
     /// What tells it from other configurations on other devices.
     #[must_use]
     pub fn configuration(&self) -> String {
@@ -211,12 +166,13 @@ impl Row {
 
 /// Numbers as one text with commas.
 pub fn joined(numbers: impl IntoIterator<Item = u64>) -> String {
-    let words: Vec<String> = numbers.into_iter().map(|number| number.to_string()).collect();
-    words.join(",")
+    joined_words(numbers)
 }
 
-fn numbers(text: &str) -> impl Iterator<Item = u64> {
-    text.split(',').filter(|word| !word.is_empty()).map(|word| word.parse().unwrap_or(0))
+/// Anything as one text with commas.
+pub(crate) fn joined_words(words: impl IntoIterator<Item = impl ToString>) -> String {
+    let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
+    words.join(",")
 }
 
 /// Reads a file of rows, and what stands in pieces beside it.

@@ -12,7 +12,7 @@ use apex_policy::predict::dense::{DenseLayer, DenseNetwork, OUTPUTS, Space};
 use apex_policy::predict::exact::{bound, exact};
 use apex_policy::predict::features::{COUNT, features, small_inputs};
 use apex_policy::predict::network::{INPUTS, Layer, SmallNetwork};
-use apex_policy::predict::question::{Arguments, Device, History, Kernel, Question, Work};
+use apex_policy::predict::question::{Arguments, Device, History, Kernel, Question, Walked, Work};
 use apex_policy::predict::repeats::{Repeats, key};
 use apex_policy::predict::trees::{Acquaintance, Forest, GrownTree, Trees};
 use apex_policy::{Chip, LaunchShape, occupancy};
@@ -388,6 +388,7 @@ impl OwnLaunch {
             dynamic_shared: self.dynamic_shared,
             arguments: &self.arguments,
             work: Some(self.work),
+            walked: Walked::NONE,
         }
     }
 }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use apex_policy::predict::answer::{Knowledge, Models, Time};
 use apex_policy::predict::exact::exact;
 use apex_policy::predict::features::{FNV_START, fnv};
-use apex_policy::predict::question::{Arguments, Device, Kernel, Question};
+use apex_policy::predict::question::{Device, Question};
 use apex_policy::tune::suggest;
 use apex_train::fit::{Options, fit};
 use apex_train::rows::{self, Row};
@@ -100,14 +100,15 @@ fn problem(row: &Row) -> String {
 }
 
 fn ask(row: &Row, device: &Device, asked: impl FnOnce(&Question<'_>)) {
-    let (kernel, arguments): (Kernel, Arguments) = (row.kernel_facts(), row.arguments());
+    let facts = row.facts();
     asked(&Question {
         device,
-        kernel: &kernel,
+        kernel: &facts.kernel,
         shape: row.shape(),
         dynamic_shared: row.dynamic_shared,
-        arguments: &arguments,
+        arguments: &facts.arguments,
         work: row.work(),
+        walked: &facts.walked,
     });
 }
 

@@ -265,7 +265,7 @@ fn from_shape(exact: &Exact, bound: &Bound) -> Utilisation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::question::{Arguments, Device, Kernel, Work};
+    use crate::predict::question::{Arguments, Device, Kernel, Walked, Work};
     use crate::predict::{network, trees};
     use crate::{Chip, LaunchShape};
 
@@ -281,6 +281,7 @@ mod tests {
             dynamic_shared: 0,
             arguments: &arguments,
             work: Some(Work { bytes: f64::from(blocks) * 3072.0, ..Work::default() }),
+            walked: Walked::NONE,
         });
     }
 

@@ -37,6 +37,8 @@ const FAR: f64 = 0.25;
 /// The variance of a factor of which nothing is believed.
 pub const WIDEST: f64 = 16.0;
 const NARROWEST: f64 = 1e-3;
+/// The variance of a factor that is known.
+const CLOSED: f64 = 1e-9;
 /// The variance of what repeating the text costs: how much of it the loop is, nobody tells.
 const REPEATED_WIDTH: f64 = 6.0;
 /// How much wider factors may lie with each launch after so many: then a kernel need not believe others.
@@ -60,10 +62,12 @@ impl Belief {
         Belief { spread, widths: all }
     }
 
-    /// What is believed of a device: hardly anything but that times scatter.
-    fn of_device() -> Belief {
-        let mut widths = [WIDEST; ALL_PARTS];
-        widths[PARTS..].fill(REPEATED_WIDTH);
+    /// What is believed of a device: hardly anything but that times scatter. Parts that are not open stay.
+    fn of_device(open: &[bool; PARTS]) -> Belief {
+        let mut widths = [REPEATED_WIDTH; ALL_PARTS];
+        for (width, open) in widths.iter_mut().zip(open) {
+            *width = if *open { WIDEST } else { CLOSED };
+        }
         Belief { spread: 0.1, widths }
     }
 }
@@ -80,10 +84,11 @@ pub fn squares(launches: &[Taken], belief: &Belief) -> [f64; PARTS] {
     })
 }
 
-/// log2 of what each part costs on a device over what it was taken for, by launches of many kernels.
+/// log2 of what each part costs on a device over what it was taken for, by launches of many kernels; parts that are
+/// not open are taken for right.
 #[must_use]
-pub fn of_device(launches: &[Taken]) -> Factors {
-    most_likely(launches, &Belief::of_device(), DEVICE_ROUNDS).0
+pub fn of_device(launches: &[Taken], open: &[bool; PARTS]) -> Factors {
+    most_likely(launches, &Belief::of_device(open), DEVICE_ROUNDS).0
 }
 
 /// The most likely factors in log2, and how unlikely they are.

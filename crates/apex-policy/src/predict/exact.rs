@@ -149,7 +149,7 @@ fn estimated(mix: &Mix, threads: f64) -> Work {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::question::{Arguments, Device, Kernel};
+    use crate::predict::question::{Arguments, Device, Kernel, Walked};
     use crate::{Chip, LaunchShape};
 
     fn h200() -> Device {
@@ -168,6 +168,7 @@ mod tests {
             dynamic_shared: 0,
             arguments: &arguments,
             work: None,
+            walked: Walked::NONE,
         });
         assert_eq!(found.lane_fill, lane_fill as f32, "{blocks} x {threads}");
         assert_eq!(found.wave_fill, wave_fill as f32, "{blocks} x {threads}");
@@ -197,6 +198,7 @@ mod tests {
             dynamic_shared: 0,
             arguments: &arguments,
             work: Some(Work { bytes: 4.8e6, ..Work::default() }),
+            walked: Walked::NONE,
         };
         assert!((bound(&question).nanos - 3_000.0).abs() < 1.0);
         question.work = Some(Work { flops: 66.9e9, bytes: 4.8e6, pipe: Pipe::Single });

@@ -120,6 +120,18 @@ features! { |view|
     mix_control = counted(view.mix[16] as f32);
     mix_loops = counted(view.mix[17] as f32);
     mix_global_bytes = counted(view.mix[18] as f32);
+    // What a warp does, by its walk through the text.
+    walked_instructions = counted(view.question.walked.instructions);
+    walked_cycles = counted(view.question.walked.cycles);
+    walked_rounds = counted(view.question.walked.rounds);
+    walked_lines = counted(view.question.walked.lines / view.question.walked.accesses.max(1.0));
+    walked_sectors = counted(view.exact.blocks as f32 * warps(view) * (view.question.walked.missed + view.question.walked.stored));
+    walked_gathered = counted(view.question.walked.gathered);
+    walked_shared = counted(view.question.walked.shared);
+    walked_constants = counted(view.question.walked.constants);
+    walked_local = counted(view.question.walked.local);
+    walked_barriers = counted(view.question.walked.barriers);
+    walked_crowded = counted(view.exact.blocks as f32 * warps(view) * view.question.walked.contended);
     // Work and the bound that it sets.
     work_known = flag(view.bound.known);
     flops = counted(view.bound.work.flops as f32);
@@ -192,7 +204,16 @@ pub const SMALL: [usize; 8] = [
 
 /// What launches of one kernel are compared by, by their places in the list: see
 /// [`crate::predict::neighbours`].
-pub const COMPARED: [usize; 67] = places([
+pub const COMPARED: [usize; 76] = places([
+    "walked_instructions",
+    "walked_cycles",
+    "walked_rounds",
+    "walked_lines",
+    "walked_sectors",
+    "walked_shared",
+    "walked_constants",
+    "walked_local",
+    "walked_crowded",
     "block_x",
     "block_y",
     "block_z",
@@ -265,8 +286,8 @@ pub const COMPARED: [usize; 67] = places([
 /// The place of the number of measured times, as a logarithm.
 pub const HISTORY_COUNT: usize = place("history_count");
 
-/// The place of the number of loops in the kernel's text, as a logarithm.
-pub const LOOPS: usize = place("mix_loops");
+/// The place of the instructions that a warp issues, as a logarithm; none where nobody walked the kernel's text.
+pub const WALKED: usize = place("walked_instructions");
 
 /// All features of a launch.
 #[must_use]
@@ -299,12 +320,23 @@ fn past(seen: bool, near: &Near, line: f32) -> f32 {
     }
 }
 
-/// The square of how far off [`base`] usually is, in log2; one for a kernel never seen.
+/// The square of how far off [`base`] usually is, in log2; for a kernel never seen that of [`unseen_doubt`].
 #[inline]
 #[must_use]
 pub fn doubt(features: &[f32; COUNT]) -> f32 {
     const DOUBT: usize = place("history_doubt");
-    if features[DOUBT] > 0.0 { features[DOUBT] * features[DOUBT] } else { 1.0 }
+    const LAUNCH: usize = place("share_launch");
+    let deviation =
+        if features[DOUBT] > 0.0 { features[DOUBT] } else { unseen_doubt(features[LAUNCH]) };
+    deviation * deviation
+}
+
+/// How much what is expected of a kernel never seen is doubted, by the share of it that is the launch itself: that
+/// is known, whatever the kernel does.
+#[inline]
+#[must_use]
+pub fn unseen_doubt(share_launch: f32) -> f32 {
+    (1.0 - share_launch).max(0.1)
 }
 
 /// The small network's inputs alone, from what was already computed: the same numbers in a tenth of the time.
@@ -476,8 +508,18 @@ fn intensity(bound: &Bound) -> f32 {
 mod tests {
     use super::*;
     use crate::predict::exact::bound;
-    use crate::predict::question::{Arguments, Device, Kernel, Work};
+    use crate::predict::question::{Arguments, Device, Kernel, Walked, Work};
     use crate::{Chip, LaunchShape};
+
+    #[test]
+    fn what_is_mostly_launch_is_doubted_little() {
+        let mut features = [0.0; COUNT];
+        assert_eq!(doubt(&features), 1.0);
+        features[place("share_launch")] = 0.5;
+        assert_eq!(doubt(&features), 0.25);
+        features[place("history_doubt")] = 2.0;
+        assert_eq!(doubt(&features), 4.0);
+    }
 
     fn ask(check: impl FnOnce(&Question<'_>)) {
         let chip = Chip::for_capability(9, 0).unwrap();
@@ -491,6 +533,7 @@ mod tests {
             shape: LaunchShape { grid: [4096, 2, 1], block: [96, 1, 1] },
             dynamic_shared: 512,
             arguments: &arguments,
+            walked: Walked::NONE,
             work: Some(Work { flops: 3e6, bytes: 12e6, ..Work::default() }),
         });
     }

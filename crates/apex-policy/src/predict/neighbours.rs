@@ -90,7 +90,7 @@ pub const MANY: usize = 12;
 const LEARNED_FROM: usize = 96;
 
 /// How much of the likelihood of an account decides: launches are not as independent as it takes them for.
-const BELIEVED: f64 = 0.15;
+const BELIEVED: f64 = 0.07;
 
 /// What was learned of the remembered launches.
 #[derive(Debug)]

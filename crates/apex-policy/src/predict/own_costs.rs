@@ -34,7 +34,7 @@ pub fn split(counts: &[f32; PARTS], costs: &Costs) -> [f32; PARTS] {
 /// Nanoseconds of running the text once more: its chain, its issue on the busiest multiprocessor, and its atomics.
 #[must_use]
 pub fn once_more(counts: &[f32; PARTS]) -> [f32; REPEATED] {
-    const CHAIN: usize = place("chain_instructions");
+    const CHAIN: usize = place("chain_cycles");
     const ISSUE: usize = place("issue_instructions");
     const ATOMICS: usize = place("atomics");
     [0.5 * counts[CHAIN], 0.02 * counts[ISSUE], 1e-3 * counts[ATOMICS]]

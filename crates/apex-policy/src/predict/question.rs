@@ -158,6 +158,90 @@ mix! {
     global_bytes,
 }
 
+macro_rules! walked {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// What one warp of a launch does, found by walking a few of them through the kernel's text with the
+        /// launch's arguments; all zero where nobody did.
+        #[derive(Clone, Copy, Debug, Default, PartialEq)]
+        pub struct Walked { $($(#[$doc])* pub $name: f32),+ }
+
+        impl Walked {
+            /// Names of the counts, in their order.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+
+            /// The text was not walked.
+            pub const NONE: &'static Walked = &Walked { $($name: 0.0),+ };
+
+            /// The counts in the order of their names.
+            #[must_use]
+            pub fn numbers(&self) -> [f32; Walked::NAMES.len()] {
+                [$(self.$name),+]
+            }
+
+            /// What was walked, from its counts.
+            #[must_use]
+            pub fn from_numbers(numbers: &[f32; Walked::NAMES.len()]) -> Walked {
+                let [$($name),+] = *numbers;
+                Walked { $($name),+ }
+            }
+        }
+    };
+}
+
+walked! {
+    /// Instructions issued.
+    instructions,
+    /// Roots, exponentials, sines.
+    special,
+    /// Double-precision instructions.
+    double,
+    /// Matrix instructions.
+    tensor,
+    /// Loads and stores of global memory.
+    accesses,
+    /// Cache lines that these reached.
+    lines,
+    /// Sectors read that the nearest cache did not hold.
+    missed,
+    /// Sectors written.
+    stored,
+    /// Sectors at addresses that were loaded themselves.
+    gathered,
+    /// Rounds of shared memory.
+    shared,
+    /// Rounds of constant memory.
+    constants,
+    /// Loads and stores of local memory.
+    local,
+    /// Lanes of atomics on global memory.
+    atomics,
+    /// The most lanes of each atomic that met at one address.
+    meeting,
+    /// Atomics that each address would see of this warp if all had the same.
+    contended,
+    /// Exchanges within the warp.
+    exchanges,
+    /// Barriers.
+    barriers,
+    /// Cycles from the first to the last instruction of the longest warp if global memory answered at once.
+    cycles,
+    /// Global loads of that warp that had to wait for each other.
+    rounds,
+    /// Floating-point operations of all lanes.
+    flops,
+    /// Turns of loops whose end nobody knows.
+    guessed,
+}
+
+impl Walked {
+    /// Whether the text was walked.
+    #[inline]
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.instructions > 0.0
+    }
+}
+
 /// The most integer arguments that are looked at.
 pub const INTEGERS: usize = 8;
 /// The most pointer arguments that are looked at.
@@ -250,6 +334,8 @@ pub struct Question<'a> {
     pub arguments: &'a Arguments,
     /// What it will do, where that is known.
     pub work: Option<Work>,
+    /// What its warps do.
+    pub walked: &'a Walked,
 }
 
 /// Bytes that a thread is taken to move where nobody read the code: what counts is that twice the threads are twice
@@ -267,6 +353,14 @@ impl<'a> Question<'a> {
     ) -> Question<'a> {
         let threads = shape.blocks() as f64 * f64::from(shape.threads_per_block());
         let work = Some(Work { bytes: threads * BYTES_PER_THREAD, ..Work::default() });
-        Question { device, kernel, shape, dynamic_shared, arguments: Arguments::NONE, work }
+        Question {
+            device,
+            kernel,
+            shape,
+            dynamic_shared,
+            arguments: Arguments::NONE,
+            work,
+            walked: Walked::NONE,
+        }
     }
 }

@@ -3,16 +3,15 @@
 //! Everything here is chosen on rows kept apart, or on kernels as if they had never been seen; rows that judge have
 //! no part in it.
 
-use super::sets::{Apart, SHOWN, Sets};
+use super::sets::{Apart, Once, SHOWN, Sets};
 use super::{Options, SHARE};
 use crate::boost::{self, Binned};
 use crate::chart::{Series, curves};
 use crate::examples::Example;
 use crate::metrics::widening;
-use apex_policy::predict::features::{HISTORY_COUNT, LOOPS, doubt};
+use apex_policy::predict::features::{HISTORY_COUNT, WALKED, doubt};
 use apex_policy::predict::neighbours::TELLING;
 use apex_policy::predict::trees::{ALWAYS_LEFT, Acquaintance, Forest, GrownTree, LEAVES, Trees};
-use std::collections::BTreeSet;
 
 const NARROWEST: f32 = 0.015;
 /// How much larger than the least error one may be that is as good.
@@ -73,7 +72,7 @@ pub(super) fn grow_trees(
         .calibrate
         .iter()
         .chain(untouched)
-        .chain(sets.after_one.iter().map(|(e, _)| e))
+        .chain(usual(&sets.after_one, |once| once.blind).map(|once| &once.example))
         .collect();
     trees.caution = Acquaintance::ALL.map(|class| {
         let asked = untouched.iter().filter(|e| Acquaintance::of(e.seen) == class);
@@ -96,47 +95,51 @@ pub(super) fn grow_trees(
     trees.widening = Acquaintance::ALL.map(|class| widening(scores(class), SHARE));
     // Kernels never seen are judged by costs that were found without them.
     let unseen = Acquaintance::Unseen as usize;
-    let left: Vec<(f32, f32)> = sets.apart.iter().map(|apart| (apart.error, 1.0)).collect();
+    let left: Vec<(f32, f32)> = usual(&sets.apart, |apart| apart.blind)
+        .map(|apart| (apart.error, apart.doubt * apart.doubt))
+        .collect();
     trees.caution[unseen] = cautious(&left);
-    let apart = sets
-        .apart
-        .iter()
-        .map(|apart| Apart { error: (apart.error - trees.caution[unseen]).abs(), ..*apart });
-    let [straight, looped] = widths(&apart.collect::<Vec<_>>());
-    trees.widening[unseen] = straight;
-    say(&format!(
-        "kernels never seen are within a factor of 2^{straight:.2}, with loops 2^{looped:.2}"
-    ));
-    let after_one = sets.after_one.iter().map(|(e, kernel)| Apart {
-        error: (trees.over_expected(&e.features) - e.over_expected).abs()
-            / doubt(&e.features).sqrt().max(NARROWEST),
-        loops: e.features[LOOPS] > 0.5,
-        kernel: *kernel,
+    let apart = sets.apart.iter().map(|apart| {
+        let error = apart.error - trees.caution[unseen] * apart.doubt * apart.doubt;
+        Apart { error: error.abs() / apart.doubt, ..*apart }
     });
-    let [first, looped_first] = widths(&after_one.collect::<Vec<_>>());
+    let [walked, blind] = widths(&apart.collect::<Vec<_>>());
+    trees.widening[unseen] = walked;
+    say(&format!(
+        "kernels never seen are within a factor of 2^{walked:.2}, those nobody walked 2^{blind:.2}"
+    ));
+    let after_one = sets.after_one.iter().map(|Once { example: e, blind }| {
+        let doubt = doubt(&e.features).sqrt().max(NARROWEST);
+        let error = (trees.over_expected(&e.features) - e.over_expected).abs() / doubt;
+        Apart { error, doubt, blind: *blind }
+    });
+    let [first, blind_first] = widths(&after_one.collect::<Vec<_>>());
     trees.widening[Acquaintance::First as usize] = first;
-    let more = [looped / straight - 1.0, looped_first / first - 1.0];
-    trees.forests[1].push(&doubted_with_loops(more));
+    let more = [blind / walked - 1.0, blind_first / first - 1.0];
+    trees.forests[1].push(&doubted_unwalked(more));
     trees
 }
 
-/// Half widths that hold the share of errors, of kernels without loops and with them: how often a loop runs nobody
-/// tells of a kernel that was hardly seen, so those are doubted more.
+/// Those whose text was walked; all where none was.
+fn usual<T>(all: &[T], blind: impl Fn(&T) -> bool + Copy) -> impl Iterator<Item = &T> {
+    let none = all.iter().all(blind);
+    all.iter().filter(move |one| none || !blind(one))
+}
+
+/// Half widths that hold the share of errors, of kernels whose text was walked and of others: what a loop does and
+/// how lanes reach memory nobody tells of these, so they are doubted more.
 fn widths(errors: &[Apart]) -> [f32; 2] {
-    [false, true].map(|loops| {
+    [false, true].map(|blind| {
         // Where all kernels are of one kind, it speaks for the other too.
-        let any = errors.iter().any(|apart| apart.loops == loops);
-        let alike = || errors.iter().filter(|apart| !any || apart.loops == loops);
-        // The next kernel is one more of so many, not one more of all their rows.
-        let kernels = alike().map(|apart| apart.kernel).collect::<BTreeSet<_>>().len() as f32;
-        let share = (((kernels + 1.0) * SHARE).ceil() / kernels.max(1.0)).min(1.0);
-        widening(alike().map(|apart| apart.error).collect(), share)
+        let any = errors.iter().any(|apart| apart.blind == blind);
+        let alike = errors.iter().filter(|apart| !any || apart.blind == blind);
+        widening(alike.map(|apart| apart.error).collect(), SHARE)
     })
 }
 
-/// A tree that says something of kernels that have loops and were never measured, or once or twice, and nothing of
-/// others.
-fn doubted_with_loops([never, once]: [f32; 2]) -> GrownTree {
+/// A tree that says something of kernels that nobody walked and that were never measured, or once or twice, and
+/// nothing of others.
+fn doubted_unwalked([never, once]: [f32; 2]) -> GrownTree {
     let mut tree = GrownTree {
         features: [0; LEAVES],
         thresholds: [ALWAYS_LEFT; LEAVES],
@@ -147,11 +150,11 @@ fn doubted_with_loops([never, once]: [f32; 2]) -> GrownTree {
     };
     ask(1, HISTORY_COUNT, (TELLING as f32 + 0.5).log2());
     ask(2, HISTORY_COUNT, 0.5);
-    ask(4, LOOPS, 0.5);
-    ask(5, LOOPS, 0.5);
-    // Three steps lead to an eighth of the leaves each: left, left, right and left, right, right.
-    tree.leaves[LEAVES / 8] = never;
-    tree.leaves[3 * LEAVES / 8] = once;
+    ask(4, WALKED, 0.5);
+    ask(5, WALKED, 0.5);
+    // Three steps lead to an eighth of the leaves each: left, left, left and left, right, left.
+    tree.leaves[0] = never;
+    tree.leaves[2 * LEAVES / 8] = once;
     tree
 }
 

@@ -3,11 +3,12 @@
 use crate::costs::costs;
 use crate::examples::{Example, Shown, Source, question};
 use crate::random::named;
-use crate::rows::Row;
+use crate::rows::{Facts, Row};
 use crate::split::Part;
-use apex_policy::predict::exact::bound;
+use apex_policy::predict::anatomy::Group;
+use apex_policy::predict::features::unseen_doubt;
 use apex_policy::predict::likeness::Likeness;
-use apex_policy::predict::question::{Arguments, Device, Kernel};
+use apex_policy::predict::question::Device;
 use std::collections::BTreeMap;
 
 const KERNEL_FOLDS: u64 = 5;
@@ -17,54 +18,66 @@ const KERNEL_FOLDS: u64 = 5;
 pub(super) struct Apart {
     /// log2 of expected over measured time, by costs that were found without the kernel.
     pub(super) error: f32,
-    /// Whether the kernel has loops.
-    pub(super) loops: bool,
-    /// Which kernel it is.
-    pub(super) kernel: u64,
+    /// How much what is expected was doubted.
+    pub(super) doubt: f32,
+    /// Whether nobody walked its text.
+    pub(super) blind: bool,
+}
+
+/// A launch of a kernel that was measured once.
+#[derive(Clone, Debug)]
+pub(super) struct Once {
+    pub(super) example: Example,
+    /// Whether nobody walked its text.
+    pub(super) blind: bool,
 }
 
 /// What to expect of the expectation for a kernel never seen, and for one that was measured once: each row by costs
-/// from rows of other kernels, because a kernel whose rows found the costs is explained by them too well. Kernels that
-/// judge have no part in it.
+/// from rows of other kernels, because a kernel whose rows found the costs is explained by them too well. Rows whose
+/// text was walked are shown as if nobody had, too. Kernels that judge have no part in it.
 pub(super) fn expected_apart(
     rows: &[Row],
     parts: &[Part],
     devices: &BTreeMap<&str, Device>,
     likeness: &Likeness,
     seed: u64,
-) -> (Vec<Apart>, Vec<(Example, u64)>) {
+) -> (Vec<Apart>, Vec<Once>) {
     let (mut errors, mut after_one) = (Vec::new(), Vec::new());
+    let unwalked = |row: &Row| Row { walked: String::new(), ..row.clone() };
+    let blind: Vec<Row> = rows.iter().map(unwalked).collect();
     for (name, device) in devices {
-        let used: Vec<(&Row, Kernel, Arguments)> = rows
-            .iter()
-            .zip(parts)
-            .filter(|(row, part)| row.device == *name && **part != Part::JudgeUnseen)
-            .map(|(row, _)| (row, row.kernel_facts(), row.arguments()))
+        let used: Vec<usize> = (0..rows.len())
+            .filter(|&place| rows[place].device == *name && parts[place] != Part::JudgeUnseen)
             .collect();
+        let facts: Vec<(&Row, Facts)> =
+            used.iter().map(|&place| (&rows[place], rows[place].facts())).collect();
         for fold in 0..KERNEL_FOLDS {
             let apart = |row: &Row| named(7, &row.kernel) % KERNEL_FOLDS == fold;
-            let others = used.iter().filter(|(row, _, _)| !apart(row));
-            let costs = costs(others.map(|(row, kernel, arguments)| {
-                (question(row, device, kernel, arguments), row.median_ns)
-            }));
+            let others = facts.iter().filter(|(row, _)| !apart(row));
+            let costs =
+                costs(others.map(|(row, facts)| (question(row, device, facts), row.median_ns)));
             let device = Device { costs, ..*device };
-            let mut source = Source::new(rows, |_| device);
-            source.set_likeness(likeness);
-            let once = source.examples(parts, Part::Train, Shown::Some(1), seed ^ (30 + fold));
-            let of_fold = |example: &Example| {
-                let row = &rows[example.row];
-                row.device == *name && apart(row)
-            };
-            let kernel = |example: &Example| named(7, &rows[example.row].kernel);
-            after_one.extend(once.into_iter().filter(of_fold).map(|e| {
-                let kernel = kernel(&e);
-                (e, kernel)
-            }));
-            for (row, kernel, arguments) in used.iter().filter(|(row, _, _)| apart(row)) {
-                let expected = bound(&question(row, &device, kernel, arguments)).expected();
-                let error = (f64::from(expected) / row.median_ns).log2() as f32;
-                let (loops, kernel) = (kernel.mix.loops > 0, named(7, &row.kernel));
-                errors.push(Apart { error, loops, kernel });
+            for shown in [rows, &blind] {
+                let walked = |place: usize| !shown[place].walked.is_empty();
+                // Rows that nobody walked are the same in both.
+                let new =
+                    |place: usize| std::ptr::eq(shown, rows) || !rows[place].walked.is_empty();
+                let of_fold = |place: usize| {
+                    shown[place].device == *name && apart(&shown[place]) && new(place)
+                };
+                let mut source = Source::new(shown, |_| device);
+                source.set_likeness(likeness);
+                let once = source.examples(parts, Part::Train, Shown::Some(1), seed ^ (30 + fold));
+                for example in once.into_iter().filter(|example| of_fold(example.row)) {
+                    after_one.push(Once { blind: !walked(example.row), example });
+                }
+                for &place in used.iter().filter(|&&place| of_fold(place)) {
+                    let bound = source.bound(place);
+                    let expected = bound.expected();
+                    let doubt = unseen_doubt(bound.anatomy.share(Group::Launch));
+                    let error = (f64::from(expected) / shown[place].median_ns).log2() as f32;
+                    errors.push(Apart { error, doubt, blind: !walked(place) });
+                }
             }
         }
     }
@@ -79,8 +92,8 @@ pub(super) struct Sets {
     pub(super) calibrate: Vec<Example>,
     /// Launches of kernels as if these had never been seen.
     pub(super) apart: Vec<Apart>,
-    /// Launches of kernels as if these had been measured once and had told nothing of the device, and the kernel.
-    pub(super) after_one: Vec<(Example, u64)>,
+    /// Launches of kernels as if these had been measured once and had told nothing of the device.
+    pub(super) after_one: Vec<Once>,
 }
 
 pub(super) const COLD_SALT: u64 = 1;
@@ -92,7 +105,7 @@ impl Sets {
         source: &Source<'_>,
         parts: &[Part],
         seed: u64,
-        (apart, after_one): (Vec<Apart>, Vec<(Example, u64)>),
+        (apart, after_one): (Vec<Apart>, Vec<Once>),
     ) -> Sets {
         let of = |part, shown, salt: u64| source.examples(parts, part, shown, seed ^ salt);
         let cold = of(Part::Train, Shown::Nothing, COLD_SALT);
