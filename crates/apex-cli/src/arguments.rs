@@ -428,6 +428,9 @@ pub(crate) struct BenchPredict {
     /// Judge suggested configurations on problems that were held out of the rows, instead of timing predictions.
     #[arg(long, conflicts_with = "truth")]
     pub(crate) suggest: bool,
+    /// Judge as if these were not known of a launch, as they are not of most recorded ones; nothing is promised then.
+    #[arg(long, value_name = "WHAT,...", value_delimiter = ',', requires = "truth")]
+    pub(crate) without: Vec<Untold>,
     /// The folder of models.
     #[arg(long, value_name = "DIR", default_value = "models")]
     pub(crate) models: PathBuf,
@@ -440,6 +443,19 @@ pub(crate) struct BenchPredict {
     /// Print a JSON document.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What may not be known of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Untold {
+    /// The kernel's text, so that nobody can walk through it.
+    Text,
+    /// The instructions that are in it.
+    Mix,
+    /// Operations and bytes.
+    Work,
+    /// The values of the arguments.
+    Arguments,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@
 //! our occupancy the driver's, beside each model a plain way to compute the same.
 
 use super::{Bar, Report};
-use crate::arguments::BenchPredict;
+use crate::arguments::{BenchPredict, Untold};
 use anyhow::{Context, Result};
 use apex_policy::predict::answer::{Knowledge, Models};
 use apex_policy::predict::dense::{DenseLayer, DenseNetwork, OUTPUTS, Space};
@@ -17,8 +17,9 @@ use apex_policy::predict::repeats::{Repeats, key};
 use apex_policy::predict::trees::{Acquaintance, Forest, GrownTree, Trees};
 use apex_policy::{Chip, LaunchShape, occupancy};
 use apex_train::fit::{self, Judged};
+use apex_train::models;
 use apex_train::random::Random;
-use apex_train::{models, rows};
+use apex_train::rows::{self, Row};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -161,11 +162,28 @@ pub(super) fn measure(arguments: &BenchPredict) -> Result<Report> {
     })
 }
 
+/// Takes from a row what is not to be known.
+fn forget(row: &mut Row, what: &[Untold]) {
+    for what in what {
+        match what {
+            Untold::Text => row.walked.clear(),
+            Untold::Mix => row.mix.clear(),
+            Untold::Work => row.work_known = false,
+            Untold::Arguments => {
+                row.parameters.clear();
+                row.integers.clear();
+                row.allocations.clear();
+            }
+        }
+    }
+}
+
 /// Judges the models of a folder on rows that they have not seen.
 pub(super) fn truth(arguments: &BenchPredict) -> Result<Report> {
     let loaded = models::load(&arguments.models)?;
-    let rows = rows::read(&arguments.data)
+    let mut rows = rows::read(&arguments.data)
         .context("the rows that the models were trained from are needed to judge them")?;
+    rows.iter_mut().for_each(|row| forget(row, &arguments.without));
     let manifest = &loaded.manifest;
     let at_hand =
         fit::Models { trees: &loaded.trees, small: &loaded.small, large: loaded.large.as_ref() };
@@ -281,6 +299,9 @@ pub(super) fn truth(arguments: &BenchPredict) -> Result<Report> {
         format!("SM throughput on unseen kernels: R² {:.3}", cold.sm_throughput.r_squared),
     ];
     let driver = format!("{}.{}", driver / 1000, driver % 1000 / 10);
+    if !arguments.without.is_empty() {
+        bars.clear();
+    }
     Ok(Report { bench: "predict-truth", device, driver, rows: table, bars, notes })
 }
 
@@ -488,5 +509,28 @@ fn some_large(hidden: &[usize]) -> DenseNetwork {
         mean: vec![5.0; COUNT],
         scale: vec![0.3; COUNT],
         widening: [1.0; CLASSES],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_named_is_forgotten() {
+        let known = || Row {
+            walked: "1,2".into(),
+            mix: "3".into(),
+            integers: "4".into(),
+            allocations: "5".into(),
+            work_known: true,
+            ..Row::default()
+        };
+        let mut row = known();
+        forget(&mut row, &[Untold::Text, Untold::Arguments]);
+        assert_eq!((&*row.walked, &*row.integers, &*row.allocations), ("", "", ""));
+        assert!(row.mix == "3" && row.work_known);
+        forget(&mut row, &[Untold::Mix, Untold::Work]);
+        assert!(row.mix.is_empty() && !row.work_known);
     }
 }

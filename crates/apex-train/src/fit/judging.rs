@@ -4,7 +4,7 @@
 //! history, so their scores can be compared.
 
 use super::sets::{COLD_SALT, judged_sets};
-use super::{LEAST_ROWS, devices, usable};
+use super::{LEAST_ROWS, devices};
 use crate::Error;
 use crate::baselines::{Baselines, Constants, baselines};
 use crate::examples::{Example, Shown, Source};
@@ -79,7 +79,7 @@ pub fn judge(
     peaks: &BTreeMap<String, Peaks>,
     models: Models<'_>,
 ) -> Result<Report, Error> {
-    let rows = usable(rows);
+    let rows: Vec<Row> = rows.iter().filter(|row| row.is_usable()).cloned().collect();
     if rows.len() < LEAST_ROWS {
         return Err(Error::TooFew { what: "rows", found: rows.len(), needed: LEAST_ROWS });
     }
