@@ -1,9 +1,10 @@
 //! What a latency-critical program loses to its neighbours, from its bursts alone.
 //!
 //! A burst is compared with the one before it of its size: where more harm was predicted for the one, was it longer, and
-//! by how much? The same of work that it came upon. So nothing has to be known of the program alone, and whatever else makes its bursts longer or shorter
-//! for a while (a processor that changes its speed, a neighbour that takes its caches) is not taken for harm that
-//! holding launches back could mend. Now and then a burst is left in peace, so that there is something to compare.
+//! by how much? The same of work that it came upon. So nothing has to be known of the program alone, and whatever else
+//! makes its bursts longer or shorter for a while (a processor that changes its speed, a neighbour that takes its
+//! caches) is not taken for harm that holding launches back could mend. Now and then a burst is left in peace, so that
+//! there is something to compare.
 //!
 //! A request may be several bursts, if the program waits for the device in between. Bursts of a size that one of
 //! another size nearly always follows at once are the beginnings of requests and are joined with what follows.
