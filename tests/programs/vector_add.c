@@ -18,9 +18,10 @@ int main(int count, char **words) {
     CHECK(cuMemAlloc_v2(&device_a, N * sizeof *a));
     CHECK(cuMemAlloc_v2(&device_b, N * sizeof *b));
     CHECK(cuMemAlloc_v2(&device_c, N * sizeof *c));
+    // Streams that do not wait for the default one would not wait for this either: the copies do.
+    CHECK(cuMemsetD8_v2(device_c, 0, N * sizeof *c));
     CHECK(cuMemcpyHtoD_v2(device_a, a, N * sizeof *a));
     CHECK(cuMemcpyHtoD_v2(device_b, b, N * sizeof *b));
-    CHECK(cuMemsetD8_v2(device_c, 0, N * sizeof *c));
 
     CUstream streams[STREAMS];
     CUevent done[STREAMS];
