@@ -22,6 +22,7 @@ Times are nanoseconds of the machine's monotonic clock since "at". The first lin
 
 import argparse
 import ctypes
+import fcntl
 import hashlib
 import json
 import os
@@ -279,10 +280,24 @@ class Training:
         torch.manual_seed(1)
         with torch.cuda.stream(self.stream):
             self.step, self.losses = self.build(name), []
-            deadline = time.monotonic() + WARM_UP_SECONDS
-            while time.monotonic() < deadline or len(self.losses) < WARM_UP_STEPS:
-                self.one_step()
-                self.stream.synchronize()
+            # One training at a time, whichever system it is of: the activations of all at once may not fit.
+            with open(__file__) as turn:
+                fcntl.flock(turn, fcntl.LOCK_EX)
+                self.warm_up()
+                self.give_back()
+
+    def warm_up(self):
+        deadline = time.monotonic() + WARM_UP_SECONDS
+        while time.monotonic() < deadline or len(self.losses) < WARM_UP_STEPS:
+            self.one_step()
+            self.stream.synchronize()
+
+    def give_back(self):
+        """What the steps left in PyTorch's cache, the activations above all, goes back to the device, where the
+        trainings of other systems wait for their turns with theirs. The next turn's first step allocates anew; a rate
+        counts from the end of the first step on, so that costs no system anything. A captured graph has a pool of its
+        own, which stays."""
+        self.torch.cuda.empty_cache()
 
     def one_step(self):
         # Read at the very end: reading would wait for the step.
@@ -435,6 +450,8 @@ def main():
                 thread.start()
             for thread in threads:
                 thread.join()
+        if ends:
+            training.give_back()
         answer({"requests": requests, "steps": ends})
     answer({
         "digests": latency.digests if latency else [],

@@ -3,12 +3,14 @@
 //! The workers are PyTorch programs that know nothing of apex (`tests/device/sched/worker.py`, kept inside this
 //! program). Requests come by chance at a part of what the program could answer alone, with the same arrivals for
 //! every system, and count from their scheduled arrival. Everything is compared with each program alone and without
-//! apex. A run may be lost at any moment: what was measured is on disk after each system, every wait has an end, and
-//! whatever was started ends with this program.
+//! apex. Systems take turns with each other, because a machine may change its speed from minute
+//! to minute. A run may be lost at any moment: what was measured is on disk after each group of systems, every wait has
+//! an end, and whatever was started ends with this program.
 
 mod cases;
 mod cell;
 mod judge;
+mod mps;
 mod numbers;
 mod picture;
 pub(crate) mod stand_in;
@@ -36,8 +38,10 @@ const WORKER: &str = include_str!("../../../../tests/device/sched/worker.py");
 const QUICK: Duration = Duration::from_secs(465);
 /// What a turn takes beside its own time.
 const TURN_SECONDS: f64 = 1.0;
-/// Until programs are ready, before any were.
-const START_SECONDS: f64 = 40.0;
+/// Until the programs of one system are ready, before any were.
+const START_SECONDS: f64 = 20.0;
+/// So many systems take turns with each other: the programs of all of them must fit on the device.
+const SIDE_BY_SIDE: usize = 5;
 
 /// Measures every case under every system.
 pub(super) fn measure(arguments: &BenchSched) -> Result<Report> {
@@ -45,24 +49,10 @@ pub(super) fn measure(arguments: &BenchSched) -> Result<Report> {
         bail!("--load takes a part from 0.01 to 0.95");
     }
     let begun = Instant::now();
-    let usual = match (arguments.synthetic, arguments.quick) {
-        (true, _) => 1.0,
-        (_, true) => 8.0,
-        _ => 30.0,
-    };
-    let seconds = arguments.seconds.unwrap_or(usual).clamp(0.2, 3_600.0);
-    let plan = Plan {
-        arguments,
-        seconds,
-        rounds: arguments.rounds.clamp(1, 100),
-        warm_up_seconds: arguments.warm_up.unwrap_or(seconds).clamp(0.1, 3_600.0),
-        folder: tempfile::tempdir().context("there is no place for temporary files")?,
-        with_mps: !arguments.synthetic,
-        deadline: arguments.quick.then(|| begun + QUICK),
-    };
+    let plan = plan(arguments, begun)?;
     std::fs::write(plan.folder.path().join("worker.py"), WORKER).context("no place for files")?;
     let systems = chosen_systems(arguments)?;
-    let mut report = Report {
+    let report = Report {
         bench: "sched",
         device: String::new(),
         driver: driver_version(),
@@ -70,51 +60,30 @@ pub(super) fn measure(arguments: &BenchSched) -> Result<Report> {
         bars: Vec::new(),
         notes: Vec::new(),
     };
-    let mut turns: Vec<Value> = Vec::new();
-    let mut start_seconds: Option<f64> = None;
+    let mut measured = Measured { report, turns: Vec::new(), start_seconds: None };
     for case in cases::chosen(arguments)? {
         let mut baseline: Option<Cell> = None;
         for group in groups(&systems, &case) {
-            let names: Vec<&str> = group.iter().map(|system| system.name()).collect();
-            let name = format!("{} under {}", case.name, names.join(" and "));
-            let needed = needed_seconds(&plan, &case, &group, start_seconds);
             let left = plan.deadline.map(|end| end.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.as_secs_f64() < needed) {
-                report.notes.push(format!("{name} was left out: it takes about {needed:.0} s"));
-                continue;
+            let (group, left_out) = fitting(&plan, &case, &group, measured.start_seconds, left);
+            if !left_out.is_empty() {
+                let names = names(left_out);
+                let note = format!("{} under {names} was left out for want of time", case.name);
+                measured.report.notes.push(note);
             }
-            say(&format!("{name} ({} s so far)", begun.elapsed().as_secs()));
-            let asked = baseline.as_ref().map(|cell| cell.rates.clone());
-            for (&system, cell) in group.iter().zip(plan.cells(&group, &case, asked.as_deref())) {
-                match cell {
-                    Ok(mut cell) => {
-                        report.device.clone_from(&cell.device);
-                        turns.append(&mut cell.raw);
-                        let slowest = start_seconds.unwrap_or(0.0);
-                        start_seconds = Some(slowest.max(cell.start_seconds));
-                        let alone = baseline.as_ref().unwrap_or(&cell);
-                        report.rows.push(row(&case, system, &cell, alone));
-                        if system == System::TimeSlicing {
-                            baseline = Some(cell);
-                        }
-                    }
-                    Err(error) => {
-                        let error = error.context(format!("{} under {}", case.name, system.name()));
-                        if report.rows.is_empty() && system == System::TimeSlicing {
-                            return Err(error);
-                        }
-                        report.notes.push(format!("{error:#}"));
-                    }
-                }
+            if !group.is_empty() {
+                let so_far = begun.elapsed().as_secs();
+                say(&format!("{} under {} ({so_far} s so far)", case.name, names(group)));
+                measured.take_turns(&plan, &case, group, &mut baseline)?;
+                keep(arguments, &measured.report, &measured.turns)?;
             }
-            report.bars = if arguments.synthetic { Vec::new() } else { bars(&report.rows) };
-            keep(arguments, &report, &turns)?;
             if baseline.is_none() {
                 // Nothing of this case can be compared with anything.
                 break;
             }
         }
     }
+    let Measured { mut report, turns, .. } = measured;
     if arguments.synthetic {
         report.notes.push("own programs on the software GPU: times are the processor's".into());
     }
@@ -127,17 +96,103 @@ pub(super) fn measure(arguments: &BenchSched) -> Result<Report> {
     Ok(report)
 }
 
-/// Which systems take turns with each other: what all are compared with and the first of the others, whose programs fit
-/// on a device together; the rest one by one.
-fn groups(systems: &[System], case: &Case) -> Vec<Vec<System>> {
-    let fits = |system: &System| case.is_pair() || !system.is_one_process();
-    let systems: Vec<System> = systems.iter().copied().filter(fits).collect();
-    let (first, rest) = systems.split_at(systems.len().min(2));
-    let single = rest.iter().map(|system| vec![*system]);
-    std::iter::once(first.to_vec()).chain(single).collect()
+/// What there is so far.
+struct Measured {
+    report: Report,
+    turns: Vec<Value>,
+    /// The longest that a group took until it was ready.
+    start_seconds: Option<f64>,
 }
 
-/// What a group will take, from what the last ones took to start.
+impl Measured {
+    /// Enters what a group gave. Time-slicing is the first of the first group, and what the others are compared with.
+    fn take_turns(
+        &mut self,
+        plan: &Plan<'_>,
+        case: &Case,
+        group: &[System],
+        baseline: &mut Option<Cell>,
+    ) -> Result<()> {
+        let asked = baseline.as_ref().map(|cell| cell.rates.clone());
+        for (&system, cell) in group.iter().zip(plan.cells(group, case, asked.as_deref())) {
+            let name = || format!("{} under {}", case.name, system.name());
+            let mut cell = match cell.with_context(name) {
+                Ok(cell) => cell,
+                Err(error) if self.report.rows.is_empty() && system == System::TimeSlicing => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    self.report.notes.push(format!("{error:#}"));
+                    continue;
+                }
+            };
+            self.report.device.clone_from(&cell.device);
+            self.turns.append(&mut cell.raw);
+            let slowest = self.start_seconds.unwrap_or(0.0);
+            self.start_seconds = Some(slowest.max(cell.start_seconds));
+            if system == System::TimeSlicing {
+                self.report.rows.push(row(case, system, &cell, &cell));
+                *baseline = Some(cell);
+            } else if let Some(time_slicing) = &*baseline {
+                self.report.rows.push(row(case, system, &cell, time_slicing));
+            } else {
+                self.report.notes.push(format!("{} has nothing to be compared with", name()));
+            }
+        }
+        let synthetic = plan.arguments.synthetic;
+        self.report.bars = if synthetic { Vec::new() } else { bars(&self.report.rows) };
+        Ok(())
+    }
+}
+
+fn plan(arguments: &BenchSched, begun: Instant) -> Result<Plan<'_>> {
+    let usual = match (arguments.synthetic, arguments.quick) {
+        (true, _) => 1.0,
+        (_, true) => 8.0,
+        _ => 30.0,
+    };
+    let seconds = arguments.seconds.unwrap_or(usual).clamp(0.2, 3_600.0);
+    Ok(Plan {
+        arguments,
+        seconds,
+        rounds: arguments.rounds.clamp(1, 100),
+        warm_up_seconds: arguments.warm_up.unwrap_or(seconds).clamp(0.1, 3_600.0),
+        folder: tempfile::tempdir().context("there is no place for temporary files")?,
+        with_mps: !arguments.synthetic,
+        deadline: arguments.quick.then(|| begun + QUICK),
+    })
+}
+
+/// Which systems take turns with each other: as many as fit together, what all are compared with among the first. The
+/// others have the turns alone of the first to be compared with, and turns of their own in other minutes; those of one
+/// process, which measure something else, are the last.
+fn groups(systems: &[System], case: &Case) -> Vec<Vec<System>> {
+    let fits = |system: &System| case.is_pair() || !system.is_one_process();
+    let mut systems: Vec<System> = systems.iter().copied().filter(fits).collect();
+    systems.sort_by_key(|system| system.is_one_process());
+    systems.chunks(SIDE_BY_SIDE).map(<[System]>::to_vec).collect()
+}
+
+/// Those of a group for whom time is left, the first before others, and those for whom there is none.
+fn fitting<'a>(
+    plan: &Plan<'_>,
+    case: &Case,
+    group: &'a [System],
+    start: Option<f64>,
+    left: Option<Duration>,
+) -> (&'a [System], &'a [System]) {
+    let fits = |count: &usize| {
+        let needed = needed_seconds(plan, case, &group[..*count], start);
+        left.is_none_or(|left| needed <= left.as_secs_f64())
+    };
+    group.split_at((1..=group.len()).rev().find(fits).unwrap_or(0))
+}
+
+fn names(systems: &[System]) -> String {
+    systems.iter().map(|system| system.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// What a group will take, from the longest that one took to start: none is larger than the first.
 fn needed_seconds(plan: &Plan<'_>, case: &Case, group: &[System], start: Option<f64>) -> f64 {
     let of_system = |system: &System| {
         let counts = |turn: &&cases::Turns| turn.is_together() || system.shows_alone();
@@ -145,7 +200,8 @@ fn needed_seconds(plan: &Plan<'_>, case: &Case, group: &[System], start: Option<
         let warm_up = plan.warm_up_seconds + TURN_SECONDS;
         warm_up + turns * (plan.seconds + TURN_SECONDS) + 5.0
     };
-    start.unwrap_or(START_SECONDS) + group.iter().map(of_system).sum::<f64>()
+    let start = start.unwrap_or(START_SECONDS * group.len() as f64);
+    start + group.iter().map(of_system).sum::<f64>()
 }
 
 /// Writes what there is so far.
@@ -204,4 +260,55 @@ fn driver_version() -> String {
     let answer = Command::new("nvidia-smi").args(question).output();
     let text = answer.map(|it| String::from_utf8_lossy(&it.stdout).into_owned());
     text.ok().and_then(|it| it.lines().next().map(str::to_owned)).unwrap_or_else(|| "none".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systems_take_turns_with_each_other() {
+        let words = |systems: &[System], case: &str| -> Vec<String> {
+            let case = cases::named(case).unwrap();
+            groups(systems, &case).iter().map(|group| names(group)).collect()
+        };
+        let all = System::ALL;
+        assert_eq!(words(&all[..1], "gpu-bound"), ["time-slicing"]);
+        assert_eq!(words(&all[..2], "gpu-bound"), ["time-slicing, apex"]);
+        let first = "time-slicing, apex, mps-priority, apex-blind, mps";
+        assert_eq!(words(&all[..5], "gpu-bound"), [first]);
+        assert_eq!(words(&all[..8], "gpu-bound"), [first, "mps-50, mps-25, streams"]);
+        assert_eq!(words(&all, "gpu-bound"), [first, "mps-50, mps-25, mps-75, streams, green"]);
+        assert_eq!(words(&all, "two-serving"), [first, "mps-50, mps-25, mps-75"]);
+        // Those of one process give way to others, and stand beside them where there is place.
+        let streams_before = [System::TimeSlicing, System::Streams, System::Apex];
+        assert_eq!(words(&streams_before, "gpu-bound"), ["time-slicing, apex, streams"]);
+    }
+
+    #[test]
+    fn a_quick_run_has_time_for_the_first_group() {
+        #[derive(clap::Parser)]
+        struct Words {
+            #[command(flatten)]
+            words: BenchSched,
+        }
+        let quick = <Words as clap::Parser>::parse_from(["sched", "--quick"]).words;
+        let plan = plan(&quick, Instant::now()).unwrap();
+        let case = &cases::chosen(&quick).unwrap()[0];
+        let first = &groups(&System::ALL, case)[0];
+        let needed = needed_seconds(&plan, case, first, None);
+        // Six turns of time-slicing and apex, two of each of the others, and one of all before.
+        let turns = (2.0 * 6.0 + 3.0 * 2.0 + 5.0) * (8.0 + TURN_SECONDS);
+        assert_eq!(needed, turns + 5.0 * (START_SECONDS + 5.0));
+        assert!(needed < QUICK.as_secs_f64() * 0.9, "{needed}");
+        let fitting = |seconds| {
+            let left = Some(Duration::from_secs_f64(seconds));
+            let (group, left_out) = fitting(&plan, case, first, None, left);
+            (group.len(), left_out.len())
+        };
+        let cases = [needed, needed - 1.0, needed - 60.0, 30.0].map(fitting);
+        assert_eq!(cases, [(5, 0), (4, 1), (3, 2), (0, 5)]);
+        // Measured starts count instead of the assumed ones.
+        assert_eq!(needed_seconds(&plan, case, first, Some(30.0)), turns + 5.0 * 5.0 + 30.0);
+    }
 }

@@ -1,18 +1,18 @@
 //! One case under some systems: their programs are started, take their turns, and are stopped.
 
 use super::cases::{Case, Turns};
+use super::mps::Mps;
 use super::numbers::{quantile, rate};
 use super::rounded;
-use super::systems::{Mps, Side, System};
+use super::systems::{Place, Side, System};
 use super::utilisation::Utilisation;
 use super::workers::{Computed, Request, Worker};
 use crate::arguments::BenchSched;
 use crate::say;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use apex_core::time::monotonic_nanos;
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::path::Path;
 use std::time::Instant;
 
 /// What holds for every cell.
@@ -68,15 +68,15 @@ struct Stage {
     workers: Vec<Worker>,
     cell: Cell,
     begun: Instant,
-    _mps: Option<Mps>,
     _pages: tempfile::TempDir,
     _folder: tempfile::TempDir,
 }
 
 impl Plan<'_> {
     /// Runs the turns of one case under several systems, which take turns with each other: a machine that changes
-    /// its speed changes it for all of them. The rates of requests are worked out where none are given. A system that
-    /// fails has its reason instead of a cell.
+    /// its speed changes it for all of them. Their programs are all there from the first turn to the last, and wait
+    /// while others have theirs. The rates of requests are worked out where none are given. A system that fails has its
+    /// reason instead of a cell.
     pub(super) fn cells(
         &self,
         systems: &[System],
@@ -84,7 +84,10 @@ impl Plan<'_> {
         rates: Option<&[f64]>,
     ) -> Vec<Result<Cell>> {
         let mut rates = rates.map(<[f64]>::to_vec);
-        let started: Vec<_> = systems.iter().map(|&system| self.stage(system, case)).collect();
+        // Before the programs, so that it ends after them.
+        let mps = self.mps(systems);
+        let start = |&system: &System| self.stage(system, case, mps.as_ref());
+        let started: Vec<_> = systems.iter().map(start).collect();
         let wait = |stage: Result<Stage>| stage.and_then(Stage::wait_ready);
         let mut stages: Vec<Result<Stage>> = started.into_iter().map(wait).collect();
         for stage in &mut stages {
@@ -116,19 +119,38 @@ impl Plan<'_> {
         stages.into_iter().map(|stage| stage?.end()).collect()
     }
 
-    /// Starts the programs of one system.
-    fn stage(&self, system: System, case: &Case) -> Result<Stage> {
+    /// The daemon that those of the systems share which use one.
+    fn mps(&self, systems: &[System]) -> Option<Result<Mps>> {
+        let uses = |system: &System| system.is_mps() || (self.with_mps && system.is_apex());
+        let start = || {
+            let folder = tempfile::tempdir_in(self.folder.path()).context("no place for files")?;
+            // The whole folder goes with this program.
+            Mps::start(&folder.keep())
+        };
+        systems.iter().any(uses).then(start)
+    }
+
+    /// Starts the programs of one system. One of MPS cannot do without; apex can, and says so at its end.
+    fn stage(&self, system: System, case: &Case, mps: Option<&Result<Mps>>) -> Result<Stage> {
         let begun = Instant::now();
         let folder = tempfile::tempdir_in(self.folder.path()).context("no place for files")?;
-        let mps = system.is_mps().then(|| Mps::start(folder.path())).transpose()?;
+        let mps = match mps {
+            Some(Err(error)) if system.is_mps() => bail!("{error:#}"),
+            other => other.and_then(|mps| mps.as_ref().ok()),
+        };
         // In memory where it can be: a GPU cannot be told of pages of a file on a disk.
         let pages = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir_in(&folder));
         let pages = pages.context("no place for pages")?;
-        let workers = self.start(system, case, folder.path(), pages.path())?;
+        let apex_with_mps = self.with_mps && system.is_apex();
+        let place = Place { folder: folder.path(), pages: pages.path(), mps, apex_with_mps };
+        if let Some(mps) = mps.filter(|_| apex_with_mps) {
+            mps.offer(&place.gate())?;
+        }
+        let workers = self.start(system, case, &place)?;
         let mut cell = Cell::default();
         cell.latency.resize_with(case.latency.len(), Program::default);
         cell.train.resize_with(case.train.len(), Program::default);
-        Ok(Stage { system, workers, cell, begun, _mps: mps, _pages: pages, _folder: folder })
+        Ok(Stage { system, workers, cell, begun, _pages: pages, _folder: folder })
     }
 
     /// Requests a second of each program that answers them, from what one request takes while nothing else runs.
@@ -138,13 +160,7 @@ impl Plan<'_> {
         answering.map(|worker| Ok(part * 1e9 / worker.service_ns()? as f64)).collect()
     }
 
-    fn start(
-        &self,
-        system: System,
-        case: &Case,
-        folder: &Path,
-        pages: &Path,
-    ) -> Result<Vec<Worker>> {
+    fn start(&self, system: System, case: &Case, place: &Place<'_>) -> Result<Vec<Worker>> {
         let words = |sides: &[(Side, &str)]| -> Result<Vec<OsString>> {
             let mut words: Vec<OsString> = if self.arguments.synthetic {
                 let apex = std::env::current_exe().context("apex is not found")?;
@@ -163,8 +179,8 @@ impl Plan<'_> {
             Ok(words)
         };
         let start = |side: Side, sides: &[(Side, &str)], name: String| {
-            let command = system.command(side, &words(sides)?, folder, pages, self.with_mps)?;
-            Worker::start(command, name, folder, self.deadline)
+            let command = system.command(side, &words(sides)?, place)?;
+            Worker::start(command, name, place.folder, self.deadline)
         };
         if system.is_one_process() {
             let sides = [(Side::Latency, case.latency[0]), (Side::Train, case.train[0])];

@@ -1,11 +1,10 @@
 //! The ways in which two programs can share a GPU, as environments and command lines.
 
+use super::mps::Mps;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 /// A way of sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,34 +87,33 @@ impl System {
         matches!(self, System::TimeSlicing | System::Apex)
     }
 
-    /// The command of one side. `folder` is the cell's own; the programs of one cell meet in `pages`.
+    /// The command of one side.
     pub(super) fn command(
         self,
         side: Side,
         words: &[OsString],
-        folder: &Path,
-        pages: &Path,
-        with_mps: bool,
+        place: &Place<'_>,
     ) -> Result<Command> {
         let mut command = if self.is_apex() {
             let mut command = Command::new(std::env::current_exe().context("apex is not found")?);
             command.args(["run", "--class", side.class(), "--policy", "adaptive"]);
-            if with_mps {
+            if place.apex_with_mps {
                 command.arg("--mps");
             }
             if self == System::ApexBlind {
                 command.args(["--timing", "off"]).env("APEX_PREDICT", "0");
             }
             command.arg("--").args(words);
-            command.env("APEX_GATE", pages.join("gate")).env("APEX_STATE", folder.join("state"));
+            command.env("APEX_GATE", place.gate());
+            command.env("APEX_STATE", place.folder.join("state"));
             command
         } else {
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]);
             command
         };
-        if self.is_mps() {
-            command.envs(Mps::environment(folder));
+        if let Some(mps) = place.mps.filter(|_| self.is_mps()) {
+            command.envs(mps.environment());
         }
         if side == Side::Train {
             match self {
@@ -129,6 +127,23 @@ impl System {
             }
         }
         Ok(command)
+    }
+}
+
+/// Where the programs of one cell are.
+pub(super) struct Place<'a> {
+    /// The cell's own.
+    pub(super) folder: &'a Path,
+    /// Where they meet.
+    pub(super) pages: &'a Path,
+    /// The group's.
+    pub(super) mps: Option<&'a Mps>,
+    pub(super) apex_with_mps: bool,
+}
+
+impl Place<'_> {
+    pub(super) fn gate(&self) -> PathBuf {
+        self.pages.join("gate")
     }
 }
 
@@ -154,71 +169,5 @@ impl Side {
             Side::Latency => "latency",
             Side::Train => "batch",
         }
-    }
-}
-
-/// A control daemon of MPS in a folder of its own.
-///
-/// Beside it waits a shell that does nothing until its input ends, because this was dropped or this program was
-/// killed, and then stops the daemon. It is in a group of its own: what ends the group of this program leaves it.
-pub(super) struct Mps {
-    guard: Child,
-}
-
-const CONTROL: &str = "nvidia-cuda-mps-control";
-/// Asks the daemon to end; one that waits for a client that never ends is told by a signal.
-const GUARD: &str = r#"
-trap '' HUP INT TERM
-read -r line
-echo quit | timeout 15 nvidia-cuda-mps-control >/dev/null 2>&1
-pid=$(cat "$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid" 2>/dev/null)
-if [ -n "$pid" ] && grep -q nvidia-cuda-mps "/proc/$pid/comm" 2>/dev/null; then kill "$pid"; fi
-"#;
-
-impl Mps {
-    /// Starts it.
-    pub(super) fn start(folder: &Path) -> Result<Mps> {
-        for name in ["pipe", "log"] {
-            std::fs::create_dir_all(folder.join(name)).context("no folder for MPS")?;
-        }
-        let guard = Command::new("sh")
-            .args(["-c", GUARD])
-            .envs(Mps::environment(folder))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .context("there is no shell to watch over MPS")?;
-        // From here on it is stopped whatever happens.
-        let mps = Mps { guard };
-        let status = Command::new("timeout")
-            .args(["20", CONTROL, "-d"])
-            .envs(Mps::environment(folder))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        match status {
-            Ok(status) if status.success() => Ok(mps),
-            Ok(status) => bail!("{CONTROL} ends with {status}"),
-            Err(error) => bail!("{CONTROL} does not start: {error}"),
-        }
-    }
-
-    fn environment(folder: &Path) -> [(&'static str, PathBuf); 2] {
-        [
-            ("CUDA_MPS_PIPE_DIRECTORY", folder.join("pipe")),
-            ("CUDA_MPS_LOG_DIRECTORY", folder.join("log")),
-        ]
-    }
-}
-
-impl Drop for Mps {
-    fn drop(&mut self) {
-        drop(self.guard.stdin.take());
-        let _ = self.guard.wait();
-        // The next daemon must not find this one's server.
-        std::thread::sleep(Duration::from_millis(500));
     }
 }
