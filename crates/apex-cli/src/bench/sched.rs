@@ -3,7 +3,7 @@
 //! The workers are PyTorch programs that know nothing of apex (`tests/device/sched/worker.py`, kept inside this
 //! program). Requests come by chance at a part of what the program could answer alone, with the same arrivals for
 //! every system, and count from their scheduled arrival. Everything is compared with each program alone and without
-//! apex. Systems take turns with each other, because a machine may change its speed from minute
+//! apex, and with time-slicing. Systems take turns with each other, because a machine may change its speed from minute
 //! to minute. A run may be lost at any moment: what was measured is on disk after each group of systems, every wait has
 //! an end, and whatever was started ends with this program.
 
@@ -25,7 +25,7 @@ use anyhow::{Context, Result, bail};
 use cases::Case;
 use cell::{Cell, Plan};
 pub(crate) use judge::print_rows;
-use judge::{bars, point, row};
+use judge::{bars, overloaded, point, row};
 use picture::{Point, plane};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -84,6 +84,7 @@ pub(super) fn measure(arguments: &BenchSched) -> Result<Report> {
         }
     }
     let Measured { mut report, turns, .. } = measured;
+    report.notes.extend(overloaded(&report.rows));
     if arguments.synthetic {
         report.notes.push("own programs on the software GPU: times are the processor's".into());
     }

@@ -10,6 +10,9 @@ use super::{mean_of, rounded};
 use crate::bench::Bar;
 use serde_json::{Value, json};
 
+/// A P95 above so many times that alone grows as long as the turn lasts.
+const OVERLOADED: f64 = 10.0;
+
 fn requests(turns: &[Turn]) -> Vec<Vec<Request>> {
     turns.iter().map(|turn| turn.requests.clone()).collect()
 }
@@ -18,8 +21,10 @@ fn rates(turns: &[Turn]) -> Vec<f64> {
     turns.iter().map(|turn| turn.steps_per_second).collect()
 }
 
-/// One row. Of several programs that answer requests the one counts that lost most; trainings are added up.
-pub(super) fn row(case: &Case, system: System, cell: &Cell, alone: &Cell) -> Value {
+/// One row. Of several programs that answer requests the one counts that lost most; trainings are added up. What it
+/// is compared with is time-slicing: its turns alone, and those together.
+pub(super) fn row(case: &Case, system: System, cell: &Cell, time_slicing: &Cell) -> Value {
+    let alone = time_slicing;
     let p95 = |programs: &[Program], of: fn(&Program) -> &[Turn], seed| {
         let ratio = |(nth, program): (usize, &Program)| {
             (nth, p95_ratio(&requests(of(program)), &requests(&alone.latency[nth].alone), seed))
@@ -81,7 +86,25 @@ pub(super) fn row(case: &Case, system: System, cell: &Cell, alone: &Cell) -> Val
             "training": estimate(training(|it| &it.alone).over(count)),
         });
     }
+    if system != System::TimeSlicing {
+        let sliced = requests(&time_slicing.latency[worst].together);
+        row["p95_over_time_slicing"] = estimate(p95_ratio(&together, &sliced, 3));
+        let [ours, theirs] =
+            [cell, time_slicing].map(|it| added_up(&it.train, &time_slicing.train));
+        row["training_over_time_slicing"] = estimate(rate_ratio(&ours, &theirs));
+    }
     row
+}
+
+/// What all trainings did in each turn together, each in parts of its rate alone.
+fn added_up(programs: &[Program], alone: &[Program]) -> Vec<f64> {
+    let each = programs.iter().zip(alone).map(|(program, alone)| {
+        let alone = mean_of(&rates(&alone.alone)).unwrap_or(f64::NAN);
+        rates(&program.together).into_iter().map(|rate| rate / alone).collect::<Vec<f64>>()
+    });
+    let plus =
+        |sums: Vec<f64>, rates: Vec<f64>| sums.iter().zip(rates).map(|(a, b)| a + b).collect();
+    each.reduce(plus).unwrap_or_default()
 }
 
 fn estimate(it: Estimate) -> Value {
@@ -189,49 +212,94 @@ pub(super) fn bars(rows: &[Value]) -> Vec<Bar> {
     bars
 }
 
+/// In how many of the core pairs that count for the means time-slicing was overloaded: a ratio to such a P95 says more
+/// of the length of a turn than of the system.
+pub(super) fn overloaded(rows: &[Value]) -> Option<String> {
+    let sliced = |row: &&Value| row["core"] == true && row["system"] == "time-slicing";
+    let p95 = |row: &Value| number(row, &["p95_over_alone", "value"]);
+    let pairs: Vec<&Value> = rows.iter().filter(sliced).collect();
+    let over = pairs.iter().filter(|row| p95(row).is_some_and(|p95| p95 > OVERLOADED));
+    let names: Vec<&str> = over.filter_map(|row| row["pair"].as_str()).collect();
+    let count = format!("{} of {} core pairs", names.len(), pairs.len());
+    (!names.is_empty()).then(|| {
+        let names = names.join(", ");
+        format!(
+            "time-slicing was overloaded (P95 above {OVERLOADED} times alone) in {count}: {names}"
+        )
+    })
+}
+
 /// The plane and the table.
 pub(crate) fn print_rows(rows: &[Value]) {
     let points: Vec<Point> = rows.iter().filter_map(point).collect();
     println!("{}", letters(&points));
-    println!(
-        "{:<15} {:<13} {:>7} {:>8} {:>8} {:>8} {:>13} {:>9} {:>21} {:>19} {:>5}",
-        "pair",
-        "system",
-        "per s",
-        "P50 ms",
-        "P95 ms",
-        "P99 ms",
-        "service ms",
-        "queue P95",
-        "P95 / alone",
-        "training / alone",
-        "SM %"
-    );
+    println!("{}", line(&COLUMNS.map(|(name, _)| name.to_owned())));
     for row in rows {
-        let time =
-            |key: &str| number(row, &[key]).map_or("-".into(), |value| format!("{value:.1}"));
-        let interval = |key: &str| {
-            let part = |name| number(row, &[key, name]);
-            match (part("value"), part("low"), part("high")) {
-                (Some(value), Some(low), Some(high)) => format!("{value:.2} [{low:.2}, {high:.2}]"),
-                _ => "-".into(),
-            }
-        };
-        println!(
-            "{:<15} {:<13} {:>7} {:>8} {:>8} {:>8} {:>13} {:>9} {:>21} {:>19} {:>5}",
-            row["pair"].as_str().unwrap_or("-"),
-            row["system"].as_str().unwrap_or("-"),
-            time("requests_per_second"),
-            time("p50_ms"),
-            time("p95_ms"),
-            time("p99_ms"),
-            format!("{} / {}", time("service_p50_ms"), time("service_p95_ms")),
-            time("queue_p95_ms"),
-            interval("p95_over_alone"),
-            interval("training_over_alone"),
-            time("sm_percent"),
-        );
+        println!("{}", line(&cells(row)));
     }
+}
+
+/// Names and widths; the first two stand left.
+const COLUMNS: [(&str, usize); 13] = [
+    ("pair", 17),
+    ("system", 12),
+    ("per s", 6),
+    ("P50 ms", 7),
+    ("P95 ms", 7),
+    ("P99 ms", 7),
+    ("service ms", 13),
+    ("queue P95", 9),
+    ("P95 / alone", 17),
+    ("training / alone", 17),
+    ("P95 / slicing", 17),
+    ("train / slicing", 17),
+    ("SM %", 5),
+];
+
+fn line(cells: &[String; COLUMNS.len()]) -> String {
+    let aligned = cells.iter().zip(COLUMNS).enumerate().map(|(nth, (cell, (_, width)))| {
+        if nth < 2 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+    });
+    aligned.collect::<Vec<_>>().join(" ")
+}
+
+/// In at most four characters up to 999.
+fn short(ratio: f64) -> String {
+    let digits = match ratio {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{ratio:.digits$}")
+}
+
+fn cells(row: &Value) -> [String; COLUMNS.len()] {
+    let word = |key: &str| row[key].as_str().unwrap_or("-").to_owned();
+    let time = |key: &str| number(row, &[key]).map_or("-".into(), |value| format!("{value:.1}"));
+    let interval = |key: &str| {
+        let part = |name| number(row, &[key, name]);
+        match (part("value"), part("low"), part("high")) {
+            (Some(value), Some(low), Some(high)) => {
+                format!("{} [{}, {}]", short(value), short(low), short(high))
+            }
+            _ => "-".into(),
+        }
+    };
+    [
+        word("pair"),
+        word("system"),
+        time("requests_per_second"),
+        time("p50_ms"),
+        time("p95_ms"),
+        time("p99_ms"),
+        format!("{} / {}", time("service_p50_ms"), time("service_p95_ms")),
+        time("queue_p95_ms"),
+        interval("p95_over_alone"),
+        interval("training_over_alone"),
+        interval("p95_over_time_slicing"),
+        interval("training_over_time_slicing"),
+        time("sm_percent"),
+    ]
 }
 
 #[cfg(test)]
@@ -240,8 +308,10 @@ mod tests {
 
     fn measured(pair: &str, system: &str, p95: f64, training: f64) -> Value {
         let it = |value| json!({"value": value, "low": value, "high": value});
-        json!({"pair": pair, "core": true, "system": system, "p95_over_alone": it(p95),
-            "training_over_alone": it(training), "same_answers": true, "same_losses": true})
+        json!({"pair": pair, "core": pair != "gpu-bound", "system": system,
+            "p95_over_alone": it(p95), "training_over_alone": it(training),
+            "p95_over_time_slicing": it(p95), "training_over_time_slicing": it(training),
+            "same_answers": true, "same_losses": true})
     }
 
     #[test]
@@ -251,17 +321,84 @@ mod tests {
             measured("gpu-bound", "mps-priority", 4.9, 0.58),
             measured("gpu-bound", "mps", 170.0, 0.79),
             measured("gpu-bound", "apex", 1.2, 0.57),
+            measured("resnet-resnet", "time-slicing", 2.0, 0.8),
+            measured("resnet-resnet", "apex", 1.2, 0.9),
+            measured("bert-gpt2", "time-slicing", 1.5, 0.7),
+            measured("bert-gpt2", "apex", 1.2, 0.98),
         ];
         let bars = bars(&rows);
         let find = |part: &str| bars.iter().find(|bar| bar.name.contains(part)).unwrap();
         assert!(find("P95 over alone").ok && find("training over alone").ok);
         assert!((find("best MPS point").value - 1.2 / 4.9).abs() < 1e-9);
-        assert!(find("training over time-slicing").ok);
+        // Means of the ratios of the core pairs, to which gpu-bound does not belong.
+        assert!((find("P95 over time-slicing").value - 0.7).abs() < 1e-9);
+        assert!((find("training over time-slicing").value - 1.2625).abs() < 1e-9);
         assert!(bars.iter().all(|bar| bar.ok));
     }
 
     #[test]
     fn what_was_not_measured_is_not_promised() {
         assert!(bars(&[measured("gpu-bound", "time-slicing", 90.0, 0.51)]).is_empty());
+    }
+
+    #[test]
+    fn an_overloaded_neighbour_is_named() {
+        let mut rows = vec![
+            measured("gpu-bound", "time-slicing", 90.0, 0.51),
+            measured("resnet-resnet", "time-slicing", 1.4, 0.86),
+            measured("resnet-resnet", "mps", 170.0, 0.86),
+        ];
+        assert_eq!(overloaded(&rows), None);
+        rows.push(measured("prefill-resnet", "time-slicing", 10.1, 0.65));
+        let said = overloaded(&rows).unwrap();
+        assert!(said.ends_with("in 1 of 2 core pairs: prefill-resnet"), "{said}");
+    }
+
+    /// Two turns of one program each, alone and together.
+    fn measured_cell(response_ms: [u64; 2], steps_per_second: [[f64; 2]; 2]) -> Cell {
+        let turns = |nth: usize| -> Vec<Turn> {
+            let request = |at: u64| Request {
+                scheduled: at * 10_000_000,
+                started: at * 10_000_000,
+                first: None,
+                ended: at * 10_000_000 + response_ms[nth] * 1_000_000,
+            };
+            let turn = |rate: f64| Turn {
+                requests: (0..300).map(request).collect(),
+                steps_per_second: rate,
+            };
+            steps_per_second[nth].map(turn).into()
+        };
+        let program = || Program { alone: turns(0), together: turns(1) };
+        Cell {
+            latency: vec![program()],
+            train: vec![program(), program()],
+            rates: vec![100.0],
+            ..Cell::default()
+        }
+    }
+
+    #[test]
+    fn neighbours_are_compared_turn_by_turn() {
+        let case = crate::bench::sched::cases::named("two-training").unwrap();
+        // The second turn fell into a slow minute.
+        let sliced = measured_cell([2, 8], [[10.0, 8.0], [5.0, 4.0]]);
+        let ours = measured_cell([2, 4], [[10.0, 8.0], [5.5, 4.8]]);
+        let row = row(&case, System::Mps, &ours, &sliced);
+        assert_eq!(row["p95_over_alone"]["value"], 2.0);
+        assert_eq!(row["p95_over_time_slicing"], json!({"value": 0.5, "low": 0.5, "high": 0.5}));
+        let training = &row["training_over_time_slicing"];
+        assert_eq!(*training, json!({"value": 1.1444, "low": 1.1, "high": 1.2}));
+        let itself = super::row(&case, System::TimeSlicing, &sliced, &sliced);
+        assert!(itself.get("p95_over_time_slicing").is_none());
+    }
+
+    #[test]
+    fn lines_of_the_table_are_short() {
+        let header = line(&COLUMNS.map(|(name, _)| name.to_owned()));
+        assert!(COLUMNS.iter().all(|(name, width)| name.len() <= *width));
+        let row = line(&cells(&measured("decode-graph-bert", "mps-priority", 123.45, 99.94)));
+        assert_eq!([9.994, 9.996, 99.94, 99.96].map(short), ["9.99", "10.0", "99.9", "100"]);
+        assert!(header.len() <= 170 && row.len() == header.len(), "{header}\n{row}");
     }
 }
