@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// First word of both files; another digit with every change of their form.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT3");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT4");
 /// Programs that can share one GPU.
 pub const SLOTS: usize = 64;
 /// Words of either file before its first slot.
@@ -99,6 +99,10 @@ pub enum Grant {
     Class = 12,
     /// When the controller last saw the process alive and not stopped.
     AliveNs = 13,
+    /// The most delay per nanosecond of work beside a burst, in 256ths.
+    BesideCost = 14,
+    /// The part of bursts in which the device works for them, in 256ths.
+    Busy = 15,
 }
 
 /// Words at the head of the programs.
@@ -152,8 +156,6 @@ pub enum Own {
     UsualBurstNs = 13,
     /// When its next burst is expected; 0 if not known.
     NextBurstAt = 14,
-    /// What its kernels press on, by the policy's number.
-    Bottleneck = 15,
     /// Multiprocessors its launches fill.
     Sms = 16,
     /// Others' predicted time in flight when this burst began.

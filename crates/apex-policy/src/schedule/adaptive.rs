@@ -40,6 +40,9 @@ const QUIET_BUDGET_NS: f64 = 4_000_000.0;
 const PEACE: f64 = 0.015;
 /// Blocks that may start beside a burst, while the allowance is small.
 const BLOCK_NS: f64 = 60_000.0;
+/// The most delay per nanosecond of work beside a burst that is worth it, where nothing was promised and where a promise
+/// leaves room: what the work gains is the rest, and the burst pays all of it.
+const WORTH: [f64; 2] = [0.9, 1.1];
 /// Work beside a burst, in budgets.
 const BESIDE: f64 = 0.8;
 /// The part of the way to what may be allowed that is gone in one loop, and by what the budget changes: down, up.
@@ -72,6 +75,9 @@ struct Learned {
     crowded_ns: Option<u64>,
     /// The usual length of a request alone, once that is known.
     length_ns: Option<u64>,
+    /// The part of a request in which the device works for it, and what predicted harm was seen to add to one.
+    busy: f64,
+    per_harm: f64,
     allowance: f64,
     budget_ns: f64,
     loop_ends_ns: u64,
@@ -88,6 +94,8 @@ impl Default for Learned {
             has_news: false,
             crowded_ns: None,
             length_ns: None,
+            busy: 1.0,
+            per_harm: 1.0,
             allowance: 0.0,
             budget_ns: 400_000.0,
             loop_ends_ns: 0,
@@ -156,6 +164,8 @@ impl Adaptive {
             beside_budget_ns: one.beside_budget_ns.min(other.beside_budget_ns),
             beside_harm_ns: one.beside_harm_ns.min(other.beside_harm_ns),
             beside_block_ns: one.beside_block_ns.min(other.beside_block_ns),
+            beside_cost_256: one.beside_cost_256.min(other.beside_cost_256),
+            busy_256: one.busy_256.max(other.busy_256),
             guard_ns: one.guard_ns.max(other.guard_ns),
             early_ns: one.early_ns.min(other.early_ns),
             ..one
@@ -171,7 +181,7 @@ impl Learned {
     }
 
     fn observe(&mut self, bursts: &[Burst]) {
-        self.watch.observe(bursts);
+        self.watch.observe(bursts, self.allowed_harm_ns());
         self.has_news |= !bursts.is_empty();
         for burst in bursts {
             if let Some(ended) = self.last_end_ns {
@@ -186,6 +196,11 @@ impl Learned {
         }
     }
 
+    /// Harm that may be done to a request.
+    fn allowed_harm_ns(&self) -> u64 {
+        (self.allowance * self.length_ns.unwrap_or(0) as f64) as u64
+    }
+
     /// One turn of the outer loop.
     fn adjust(&mut self, program: &Observed<'_>) {
         let quantile = program.sla.map_or(0.95, |sla| f64::from(sla.quantile));
@@ -196,6 +211,7 @@ impl Learned {
             None => alone_ns * GOAL,
         };
         let Some(standing) = self.watch.standing(quantile, goal_ns) else { return };
+        (self.busy, self.per_harm) = (standing.busy(), standing.per_harm);
         let allowed = allowed(&standing, self.allowance);
         // Where there is none nothing is known, and it is begun with at once.
         let step = if self.allowance == 0.0 { 1.0 } else { STEP };
@@ -229,11 +245,14 @@ impl Learned {
         if !device.shared || length == 0 {
             return Limits { early_ns, ..closed };
         }
+        let worth = WORTH[usize::from(program.sla.is_some())];
         Limits {
             early_ns,
             beside_budget_ns: (self.budget_ns * BESIDE * (1.0 + 4.0 * self.allowance)) as u64,
             beside_harm_ns: (self.allowance * length as f64) as u64,
             beside_block_ns: (BLOCK_NS * longer_blocks(self.allowance)) as u64,
+            beside_cost_256: (256.0 * worth / self.per_harm.max(0.01)) as u64,
+            busy_256: (256.0 * self.busy) as u64,
             ..closed
         }
     }

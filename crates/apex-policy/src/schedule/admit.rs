@@ -33,7 +33,7 @@ const PARTS_PER_BUDGET: u64 = 8;
 pub fn parts(piece: &Work, next: &Work, budget_ns: u64, beside_block_ns: u64) -> bool {
     let most = (budget_ns / PIECES_PER_BUDGET).clamp(LEAST_PIECE_NS, AHEAD_NS / 20);
     let is_full = piece.predicted_ns > 0 && piece.predicted_ns + next.predicted_ns > most;
-    let is_long = |work: &Work| work.block_ns > beside_block_ns;
+    let is_long = |work: &Work| work.longest_ns > beside_block_ns;
     is_full
         || piece.predicted_ns >= (budget_ns / PARTS_PER_BUDGET).clamp(1, AHEAD_NS)
             && is_long(piece) != is_long(next)
@@ -55,6 +55,11 @@ pub struct Limits {
     pub beside_harm_ns: u64,
     /// The longest block of work that may start beside a burst: a waiting kernel waits for blocks to end.
     pub beside_block_ns: u64,
+    /// The most delay per nanosecond of work that may start beside a burst, in 256ths. What delays a burst by as much
+    /// as it takes itself gains nothing by going now.
+    pub beside_cost_256: u64,
+    /// The part of the bursts in which the device works for them, in 256ths.
+    pub busy_256: u64,
     /// How long the others must have been idle before work goes again.
     pub guard_ns: u64,
     /// A burst that is predicted to end within this counts as ended. For where there is no guard.
@@ -76,6 +81,8 @@ impl Limits {
         beside_budget_ns: u64::MAX,
         beside_harm_ns: u64::MAX,
         beside_block_ns: u64::MAX,
+        beside_cost_256: u64::MAX,
+        busy_256: 256,
         guard_ns: 0,
         early_ns: 0,
         allowed_ns: u64::MAX,
@@ -100,8 +107,6 @@ pub struct View {
     pub burst_left_ns: u64,
     /// Predicted time until the next burst begins; [`u64::MAX`] where it is not known, or not regular.
     pub next_burst_ns: u64,
-    /// What the burst's kernels press on.
-    pub burst_bottleneck: Bottleneck,
     /// Multiprocessors that the burst's kernels need.
     pub burst_sms: u32,
     /// Multiprocessors of the device.
@@ -138,14 +143,29 @@ pub enum Kind {
 pub struct Work {
     /// Predicted time on the GPU alone.
     pub predicted_ns: u64,
-    /// Predicted time of one of its blocks: the whole where there is a single wave or nothing is known.
+    /// Predicted time of one of its blocks: the whole where there is a single wave or nothing is known; of several launches
+    /// the mean by their time.
     pub block_ns: u64,
+    /// The longest of its blocks.
+    pub longest_ns: u64,
     /// Multiprocessors after which it stops gaining.
     pub sms_needed: u32,
     /// What it presses on.
     pub bottleneck: Bottleneck,
     /// What it is.
     pub kind: Kind,
+}
+
+impl Work {
+    /// Another launch goes with it.
+    pub fn join(&mut self, next: &Work) {
+        let (here, there) = (u128::from(self.predicted_ns), u128::from(next.predicted_ns));
+        let sum = here * u128::from(self.block_ns) + there * u128::from(next.block_ns);
+        self.block_ns = u64::try_from(sum / (here + there).max(1)).unwrap_or(u64::MAX);
+        self.longest_ns = self.longest_ns.max(next.longest_ns);
+        self.sms_needed = self.sms_needed.max(next.sms_needed);
+        self.predicted_ns = self.predicted_ns.saturating_add(next.predicted_ns);
+    }
 }
 
 /// The answer.
@@ -257,7 +277,9 @@ pub fn is_free(view: &View) -> bool {
 fn beside(view: &View, work: &Work) -> Admission {
     let limits = &view.limits;
     let harm = harm_ns(view, work);
-    let allowed = work.block_ns <= limits.beside_block_ns
+    let worth = work.predicted_ns.saturating_mul(limits.beside_cost_256) / 256;
+    let allowed = work.longest_ns <= limits.beside_block_ns
+        && harm <= worth
         && view.harm_ns.saturating_add(harm) <= limits.beside_harm_ns
         && work.predicted_ns <= limits.beside_budget_ns
         && view.in_flight_ns <= limits.beside_budget_ns - work.predicted_ns;
@@ -281,6 +303,8 @@ mod tests {
         beside_budget_ns: 100_000,
         beside_harm_ns: 50_000,
         beside_block_ns: 40_000,
+        beside_cost_256: 256,
+        busy_256: 256,
         guard_ns: 30_000,
         early_ns: 0,
         allowed_ns: u64::MAX,
@@ -295,7 +319,6 @@ mod tests {
         idle_ns: 1_000_000,
         burst_left_ns: u64::MAX,
         next_burst_ns: u64::MAX,
-        burst_bottleneck: Bottleneck::Compute,
         burst_sms: 132,
         device_sms: 132,
         in_flight_ns: 0,
@@ -310,6 +333,7 @@ mod tests {
         Work {
             predicted_ns: micros * 1_000,
             block_ns: micros * 1_000,
+            longest_ns: micros * 1_000,
             sms_needed: 132,
             bottleneck: Bottleneck::Memory,
             kind: Kind::Kernel,
@@ -410,7 +434,7 @@ mod tests {
 
     #[test]
     fn fences_part_what_is_long_and_what_has_long_blocks() {
-        let work = |micros: u64, block: u64| Work { block_ns: block * 1_000, ..kernel(micros) };
+        let work = |micros: u64, block: u64| Work { longest_ns: block * 1_000, ..kernel(micros) };
         let parts = |piece: &Work, next: &Work, budget| parts(piece, next, budget, 100_000);
         let budget_ns = 1_000_000;
         assert!(!parts(&work(0, 5), &work(9_000, 5), budget_ns), "nothing is parted from nothing");

@@ -12,8 +12,6 @@ use super::watch::Standing;
 const MOST: f64 = 4.0;
 /// The least delay per nanosecond of predicted harm that is believed.
 const LEAST_DELAY: f64 = 0.02;
-/// The part of a burst in which the device works for it is not less.
-const LEAST_BUSY: f64 = 0.1;
 /// The harm that is tried first, in bursts, and more in the part of them in which the device waits; and how often the
 /// harm that was done, and that was allowed, is aimed at next at most.
 const FIRST: f64 = 0.05;
@@ -23,11 +21,11 @@ const MOST_GROWTH: [f64; 2] = [2.0, 3.0];
 /// The allowance with which the program would stand at its goal; none if what its bursts come upon is too much already.
 pub(super) fn allowed(standing: &Standing, allowance: f64) -> f64 {
     let length_ns = standing.length_ns.max(1.0);
-    let busy = (standing.work_ns / length_ns).clamp(LEAST_BUSY, 1.0);
-    let harm_ns = standing.room_ns / standing.per_harm.max(LEAST_DELAY);
+    let per_harm = (standing.per_harm + standing.doubt).max(LEAST_DELAY);
+    let harm_ns = standing.room_ns / per_harm;
     // What was never done is not known to be harmless. Where less is done than may be it is the blocks that are too
     // long, and the longest that may run beside bursts grow with the allowance.
-    let first_ns = (FIRST + FILL * (1.0 - busy)) * length_ns;
+    let first_ns = (FIRST + FILL * (1.0 - standing.busy())) * length_ns;
     let most_ns = MOST_GROWTH[0] * (standing.last_harm_ns + first_ns);
     let most_ns = most_ns.max(MOST_GROWTH[1] * allowance * length_ns);
     (harm_ns.min(most_ns) / length_ns).min(MOST)
@@ -44,8 +42,14 @@ mod tests {
     use super::*;
 
     /// Bursts of 5 ms that keep the device busy, undisturbed, which may take 1 ms longer.
-    const QUIET: Standing =
-        Standing { room_ns: 1e6, per_harm: 1.5, length_ns: 5e6, work_ns: 5e6, last_harm_ns: 0.0 };
+    const QUIET: Standing = Standing {
+        room_ns: 1e6,
+        per_harm: 1.5,
+        doubt: 0.0,
+        length_ns: 5e6,
+        work_ns: 5e6,
+        last_harm_ns: 0.0,
+    };
 
     fn check(standing: Standing, allowance: f64, expected: f64) {
         let found = allowed(&standing, allowance);
@@ -56,7 +60,7 @@ mod tests {
     fn a_little_is_tried_first_and_more_where_the_device_waits() {
         check(QUIET, 0.0, 0.1);
         check(Standing { work_ns: 2.5e6, room_ns: 9e6, ..QUIET }, 0.0, 0.6);
-        check(Standing { work_ns: 0.0, room_ns: 9e6, ..QUIET }, 0.0, 1.0);
+        check(Standing { work_ns: 0.0, room_ns: 9e6, ..QUIET }, 0.0, 1.1);
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Deadline {
             return None;
         }
         let watch = self.watches.entry(program.key).or_default();
-        watch.observe(program.bursts);
+        watch.observe(program.bursts, 0);
         let length = watch.alone_ns().unwrap_or(program.predicted_burst_ns);
         if length == 0 {
             return Some(0);

@@ -41,8 +41,6 @@ pub(super) struct Bursts {
     copies: AtomicU64,
     /// The sum of harm with which this burst began.
     harm_before: AtomicU64,
-    /// Predicted time of what was launched in this burst, by what it presses on.
-    pressed: [AtomicU64; 3],
     pub(super) lanes: Lanes,
     rhythm: Lock<Rhythm>,
 }
@@ -54,7 +52,6 @@ impl Bursts {
             before: AtomicU64::new(0),
             copies: AtomicU64::new(0),
             harm_before: AtomicU64::new(0),
-            pressed: core::array::from_fn(|_| AtomicU64::new(0)),
             lanes: Lanes::new(),
             rhythm: Lock::new(Rhythm::default()),
         }
@@ -105,9 +102,6 @@ impl Bursts {
         add(word(Own::BurstPredicted), predicted_ns);
         if launches == 0 {
             add(&self.copies, 1);
-        } else {
-            add(&self.pressed[work.bottleneck as usize], predicted_ns);
-            word(Own::Bottleneck).store(self.presses_on(), Ordering::Relaxed);
         }
         let sms = u64::from(work.sms_needed);
         if sms > word(Own::Sms).load(Ordering::Relaxed) {
@@ -117,13 +111,6 @@ impl Bursts {
             self.tell(page, slot);
         }
         lane
-    }
-
-    /// What most of the burst presses on, as the code of a `Bottleneck`.
-    fn presses_on(&self) -> u64 {
-        let [unknown, compute, memory] =
-            [0, 1, 2].map(|on: usize| self.pressed[on].load(Ordering::Relaxed));
-        if compute.max(memory) < unknown { 0 } else { 1 + u64::from(memory > compute) }
     }
 
     #[cold]
@@ -153,7 +140,6 @@ impl Bursts {
         self.before.store(self.lanes.launched().wrapping_sub(1), Ordering::Relaxed);
         self.copies.store(0, Ordering::Relaxed);
         store(Own::Sms, 0);
-        self.pressed.iter().for_each(|sum| sum.store(0, Ordering::Relaxed));
         let others = page.setting(Setting::GatedSlots) & !(1 << slot);
         store(Own::BurstAhead, in_flight_of(page, others, now));
         let class = page.grant(slot, Grant::Class);

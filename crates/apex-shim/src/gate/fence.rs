@@ -21,6 +21,8 @@ use apex_cuda::types::{CUDA_SUCCESS, CUcontext, CUdeviceptr, CUresult, CUstream}
 use apex_policy::schedule::{Bottleneck, Kind, Work, parts};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+/// Longer blocks count as this long.
+const LONGEST_NS: u64 = 1_000_000_000;
 /// The page is already known to the GPU.
 const ALREADY_REGISTERED: CUresult = 712;
 
@@ -48,7 +50,9 @@ struct Piece {
     place: AtomicU32,
     before: AtomicU64,
     predicted: AtomicU64,
-    block: AtomicU64,
+    /// The longest of its blocks; and all of them, each as often as its launch is long.
+    longest: AtomicU64,
+    blocks: AtomicU64,
     sms: AtomicU32,
     pressed: [AtomicU64; 3],
 }
@@ -75,9 +79,11 @@ impl Fences {
         let piece = self.piece(fence);
         let pressed = [0, 1, 2].map(|on: usize| piece.pressed[on].load(Ordering::Relaxed));
         let most = (0..3).max_by_key(|&on| pressed[on]).unwrap_or(0);
+        let predicted_ns = piece.predicted.load(Ordering::Relaxed);
         Work {
-            predicted_ns: piece.predicted.load(Ordering::Relaxed),
-            block_ns: piece.block.load(Ordering::Relaxed),
+            predicted_ns,
+            block_ns: piece.blocks.load(Ordering::Relaxed) / predicted_ns.max(1),
+            longest_ns: piece.longest.load(Ordering::Relaxed),
             sms_needed: piece.sms.load(Ordering::Relaxed),
             bottleneck: Bottleneck::from_code(most as u8),
             kind: Kind::Kernel,
@@ -178,7 +184,7 @@ impl Piece {
         if self.fence.load(Ordering::Relaxed) != 0 {
             return false;
         }
-        for word in self.pressed.iter().chain([&self.predicted, &self.block]) {
+        for word in self.pressed.iter().chain([&self.predicted, &self.longest, &self.blocks]) {
             word.store(0, Ordering::Relaxed);
         }
         self.sms.store(0, Ordering::Relaxed);
@@ -190,7 +196,9 @@ impl Piece {
 
     fn add(&self, work: &Work) {
         self.predicted.fetch_add(work.predicted_ns, Ordering::Relaxed);
-        self.block.fetch_max(work.block_ns, Ordering::Relaxed);
+        self.longest.fetch_max(work.longest_ns, Ordering::Relaxed);
+        let blocks = work.predicted_ns.saturating_mul(work.block_ns.min(LONGEST_NS));
+        self.blocks.fetch_add(blocks, Ordering::Relaxed);
         self.sms.fetch_max(work.sms_needed, Ordering::Relaxed);
         self.pressed[work.bottleneck as usize].fetch_add(work.predicted_ns, Ordering::Relaxed);
     }

@@ -7,7 +7,7 @@ use super::Gate;
 use super::fence::before_fence;
 use crate::thread;
 use apex_core::gate_page::{self, Grant, Own, Page, Setting, Shared};
-use apex_policy::schedule::{Bottleneck, Limits, STALE_NS, View};
+use apex_policy::schedule::{Limits, STALE_NS, View};
 use std::sync::atomic::Ordering;
 
 impl Gate {
@@ -30,7 +30,6 @@ impl Gate {
             idle_ns: u64::MAX,
             burst_left_ns: 0,
             next_burst_ns: u64::MAX,
-            burst_bottleneck: Bottleneck::Unknown,
             burst_sms: 0,
             device_sms: self.sms,
             in_flight_ns: 0,
@@ -49,7 +48,6 @@ impl Gate {
                 let left = usual.checked_sub(since(load(Own::BurstStart))).unwrap_or(u64::MAX);
                 view.burst_left_ns = view.burst_left_ns.max(left);
                 view.burst_sms += u32::try_from(load(Own::Sms)).unwrap_or(0).min(self.sms);
-                view.burst_bottleneck = Bottleneck::from_code(load(Own::Bottleneck) as u8);
             } else {
                 view.idle_ns = view.idle_ns.min(since(load(Own::IdleSince)));
                 let next = load(Own::NextBurstAt);
@@ -78,6 +76,8 @@ impl Gate {
             beside_budget_ns: word(Grant::BesideBudgetNs),
             beside_harm_ns: word(Grant::BesideHarmNs),
             beside_block_ns: word(Grant::BesideBlockNs),
+            beside_cost_256: word(Grant::BesideCost),
+            busy_256: word(Grant::Busy),
             guard_ns: word(Grant::GuardNs),
             early_ns: word(Grant::EarlyNs),
             allowed_ns: word(Grant::AllowedNs),

@@ -23,7 +23,6 @@ struct Slot {
     harm_before_ns: u64,
     bursts: Vec<Burst>,
     rhythm: Rhythm,
-    burst_bottleneck: Bottleneck,
     burst_sms: u32,
     /// Launches not known to have ended: number, predicted time, whether an event stands behind it.
     in_flight: VecDeque<(u64, u64, bool)>,
@@ -223,8 +222,7 @@ impl Page {
         }
         slot.in_flight.push_back((number, predicted_ns, marked));
         slot.backlog.launched(now_ns, predicted_ns);
-        let work = work(kernels, predicted_ns);
-        (slot.burst_bottleneck, slot.burst_sms) = (work.bottleneck, work.sms_needed);
+        slot.burst_sms = work(kernels, predicted_ns).sms_needed;
     }
 
     /// The launch has ended; that is known if an event stands behind it.
@@ -306,8 +304,6 @@ impl Page {
                 .map(|other| self.slots[other].rhythm.next_ns(now_ns))
                 .min()
                 .unwrap_or(u64::MAX),
-            burst_bottleneck: above
-                .map_or(Bottleneck::Unknown, |at| self.slots[at].burst_bottleneck),
             burst_sms: above.map_or(0, |at| self.slots[at].burst_sms),
             device_sms: self.device.sms,
             in_flight_ns: gated.map(|slot| slot.backlog.left_ns()).sum(),
@@ -348,9 +344,11 @@ pub(super) fn work(kernels: &[Kernel], predicted_ns: u64) -> Work {
         .into_iter()
         .find(|&on| pressing(on) * 2 > total)
         .unwrap_or(Bottleneck::Unknown);
+    let blocks: u64 = kernels.iter().map(|kernel| kernel.block_ns * kernel.nanos / total).sum();
     Work {
         predicted_ns,
-        block_ns: kernels.iter().map(|kernel| kernel.block_ns).max().unwrap_or(0),
+        block_ns: blocks,
+        longest_ns: kernels.iter().map(|kernel| kernel.block_ns).max().unwrap_or(0),
         sms_needed: u32::try_from(sms / total).unwrap_or(u32::MAX),
         bottleneck,
         kind: if kernels.len() == 1 { Kind::Kernel } else { Kind::Graph },

@@ -17,6 +17,9 @@ const SLICE_NS: u64 = 2_000_000;
 const CHANGE_NS: u64 = 200_000;
 /// From one kernel's end to the begin of the next in the same stream.
 const BETWEEN_KERNELS_NS: u64 = 1_000;
+/// From the end of a block to the begin of a preferred one in its place, for the last of them: measured as what short
+/// blocks of another cost each kernel of a graph.
+const HANDOVER_NS: u64 = 10_000;
 /// The part of its multiprocessors that the last wave of a kernel holds on average.
 const LAST_WAVE: f64 = 0.8;
 
@@ -203,7 +206,7 @@ impl Gpu {
             let Some(resident) = &mut self.streams[program] else { continue };
             if new_preferred && !self.preferred[program] && resident.held_until_ns <= now_ns {
                 // It wants all of the device, so it waits for the last of them.
-                resident.held_until_ns = now_ns + resident.kernel.block_ns;
+                resident.held_until_ns = now_ns + resident.kernel.block_ns + HANDOVER_NS;
             }
             if resident.held_until_ns > now_ns {
                 free -= resident.part;

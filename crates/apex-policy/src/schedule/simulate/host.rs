@@ -286,9 +286,7 @@ impl<'a> Running<'a> {
             && launched.fence.is_some()
             && !is_due(piece)
         {
-            piece.predicted_ns += work.predicted_ns;
-            piece.block_ns = piece.block_ns.max(work.block_ns);
-            piece.sms_needed = piece.sms_needed.max(work.sms_needed);
+            piece.join(&work);
             launched.fence = Some(*piece);
             return None;
         }

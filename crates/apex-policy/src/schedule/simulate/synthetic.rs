@@ -145,42 +145,42 @@ fn gpt2_medium() -> Training {
     // A block of a product lasts as its inner length: 1,024 long ones are short, those over all tokens (the
     // gradients of weights) and attention are long.
     let forward = [
-        (1, 50_000, 15_000, Memory),
+        (1, 50_000, 4_000, Memory),
         (1, 170_000, SHORT, Compute),
-        (3, 35_000, 12_000, Memory),
+        (3, 35_000, 3_000, Memory),
         (1, 190_000, LONG, Compute),
         (1, 70_000, SHORT, Compute),
-        (2, 30_000, 12_000, Memory),
-        (1, 50_000, 15_000, Memory),
+        (2, 30_000, 3_000, Memory),
+        (1, 50_000, 4_000, Memory),
         (1, 230_000, SHORT, Compute),
-        (5, 55_000, 12_000, Memory),
+        (5, 55_000, 3_000, Memory),
         (1, 220_000, MIDDLE, Compute),
-        (2, 30_000, 12_000, Memory),
+        (2, 30_000, 3_000, Memory),
     ];
     let backward = [
-        (2, 35_000, 12_000, Memory),
+        (2, 35_000, 3_000, Memory),
         (1, 220_000, SHORT, Compute),
         (1, 220_000, LONG, Compute),
-        (1, 40_000, 15_000, Memory),
-        (6, 60_000, 12_000, Memory),
+        (1, 40_000, 4_000, Memory),
+        (6, 60_000, 3_000, Memory),
         (1, 225_000, MIDDLE, Compute),
         (1, 225_000, LONG, Compute),
-        (2, 70_000, 20_000, Memory),
+        (2, 70_000, 4_000, Memory),
         (1, 75_000, SHORT, Compute),
         (1, 75_000, LONG, Compute),
         (1, 420_000, LONG, Compute),
-        (3, 35_000, 12_000, Memory),
+        (3, 35_000, 3_000, Memory),
         (1, 170_000, MIDDLE, Compute),
         (1, 170_000, LONG, Compute),
-        (2, 65_000, 20_000, Memory),
+        (2, 65_000, 4_000, Memory),
     ];
     let head = [
         (1, 1_500_000, 700_000, Compute),
-        (3, 1_300_000, 40_000, Memory),
+        (3, 1_300_000, 48_000, Memory),
         (2, 1_600_000, 700_000, Compute),
         (1, 900_000, 30_000, Memory),
     ];
-    let optimiser = [(12, 1_270_000, 60_000, Memory)];
+    let optimiser = [(12, 1_270_000, 4_000, Memory)];
     let mut groups = Vec::new();
     (0..24).for_each(|_| groups.extend(forward));
     groups.extend(head);

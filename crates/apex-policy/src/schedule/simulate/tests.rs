@@ -87,7 +87,8 @@ fn adaptive_gives_more_away_than_priority_and_keeps_the_tail() {
     let adaptive = pair(Mode::MpsPriority, under("adaptive"), training);
     let priority = pair(Mode::MpsPriority, under("priority"), training);
     let shared = pair(Mode::MpsPriority, under("none"), training);
-    assert!(adaptive.training > priority.training * 1.05, "{}", adaptive.training);
+    // Beside a graph little can be gained: see `sharing_costs_a_graph_what_was_measured`.
+    assert!(adaptive.training > priority.training * 1.02, "{}", adaptive.training);
     assert!(adaptive.p95_ms < p95_ms * 1.25, "{} {p95_ms}", adaptive.p95_ms);
     assert!(shared.p95_ms > p95_ms * 2.0, "{} {p95_ms}", shared.p95_ms);
 }
@@ -249,4 +250,51 @@ fn empty_programs_do_no_harm() {
     let outcome = simulate(&Machine::default(), &[nothing], under("adaptive"), 100_000);
     assert_eq!(outcome.programs[0].work_ns, 0);
     assert_eq!(percentile(&[], 0.5), 0);
+}
+
+/// How much slower a graph is beside work that never ends, and how fast that work is.
+fn beside(nanos: u64, block_ns: u64, bottleneck: Bottleneck) -> (f64, f64) {
+    let [mut graph, _] = gpu_bound_pair(78.0, SECOND, 7);
+    graph.arrivals = None;
+    let work = Synthetic {
+        name: "work".into(),
+        class: Class::Batch,
+        kernels: 100,
+        kernel_ns: nanos,
+        block_ns,
+        sms: 132,
+        bottleneck,
+        host_ns: 2_000,
+        graph: false,
+        waits: false,
+        requests_per_second: 0.0,
+    };
+    let programs = [graph, work.program(SECOND, &mut Random::new(3))];
+    let run = |programs: &[Program]| {
+        simulate(&machine(Mode::MpsPriority), programs, under("none"), SECOND)
+    };
+    let (alone, work, both) = (run(&programs[..1]), run(&programs[1..]), run(&programs));
+    let done = |outcome: &Outcome, nth: usize| outcome.programs[nth].work_after(0) as f64;
+    (done(&alone, 0) / done(&both, 0), done(&both, 1) / done(&work, 0))
+}
+
+/// Delay of the graph per nanosecond of work beside it, as measured on an H200 (`results/overlap-h200-2026-11-16.json`).
+#[test]
+fn sharing_costs_a_graph_what_was_measured() {
+    use Bottleneck::{Compute, Memory};
+    let seen = [
+        ("product", 109_000, 55_000, Compute, 0.98),
+        ("product of the head", 2_224_000, 64_000, Compute, 0.87),
+        ("attention", 60_000, 25_000, Compute, 0.85),
+        ("softmax", 754_000, 48_000, Memory, 0.92),
+        ("times a number", 66_000, 2_500, Memory, 0.81),
+        ("cast", 50_000, 2_500, Memory, 0.73),
+        ("copy", 255_000, 2_500, Memory, 0.80),
+        ("optimiser", 70_000, 4_000, Memory, 0.72),
+    ];
+    for (name, nanos, block_ns, on, measured) in seen {
+        let (slower, speed) = beside(nanos, block_ns, on);
+        let delay = (slower - 1.0) / (slower * speed);
+        assert!((delay - measured).abs() < 0.2, "{name}: {delay:.2} for {measured}");
+    }
 }
