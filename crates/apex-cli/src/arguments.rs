@@ -387,7 +387,7 @@ pub(crate) struct BenchSched {
 #[command(
     after_help = "A TRACE is a session (id, beginning of it, or directory), a .json file, or the word pair for \
 the measured one. A class may stand before it: batch=SESSION. The file holds an object or a list of them, with the \
-fields name, class, kernels, kernel_us and, if wanted, block_us, sms, bottleneck (compute, memory), host_us, graph, \
+fields name, class, kernels, kernel_us and, if wanted, block_us, sms, bottleneck (compute, memory), host_us, host_spread, graph, \
 waits, requests_per_second, share and sla."
 )]
 pub(crate) struct Sim {

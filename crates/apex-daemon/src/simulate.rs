@@ -66,6 +66,8 @@ struct Description {
     #[serde(default)]
     host_us: f64,
     #[serde(default)]
+    host_spread: f64,
+    #[serde(default)]
     graph: bool,
     #[serde(default)]
     waits: Option<bool>,
@@ -109,6 +111,7 @@ impl Description {
             sms: self.sms,
             bottleneck,
             host_ns: nanos(self.host_us, "host_us")?,
+            host_spread: self.host_spread.clamp(0.0, 1.0),
             graph: self.graph,
             waits: self.waits.unwrap_or(self.requests_per_second > 0.0),
             requests_per_second: self.requests_per_second,

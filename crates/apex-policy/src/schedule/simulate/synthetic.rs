@@ -3,6 +3,9 @@
 use super::{Kernel, Program, Random, Step};
 use crate::schedule::{Bottleneck, Class};
 
+/// Requests that differ, before they come again.
+const PASSES: usize = 61;
+
 /// A program in a few numbers.
 #[derive(Clone, Debug)]
 pub struct Synthetic {
@@ -22,6 +25,8 @@ pub struct Synthetic {
     pub bottleneck: Bottleneck,
     /// Time on the processor before each launch.
     pub host_ns: u64,
+    /// By how much that differs from one request to another: the standard deviation of its logarithm.
+    pub host_spread: f64,
     /// All kernels are launched as one.
     pub graph: bool,
     /// Waits at the end of each request or round.
@@ -40,17 +45,22 @@ impl Synthetic {
             sms: self.sms,
             bottleneck: self.bottleneck,
         };
-        let mut steps = vec![Step::Host(self.host_ns.max(1_000)), Step::Input];
-        if self.graph {
-            steps.push(Step::Launch(vec![kernel; self.kernels as usize]));
-        } else {
-            for _ in 0..self.kernels {
-                steps.extend([Step::Host(self.host_ns), Step::Launch(vec![kernel])]);
+        let pass = |host_ns: u64| {
+            let mut steps = vec![Step::Host(host_ns.max(1_000)), Step::Input];
+            if self.graph {
+                steps.push(Step::Launch(vec![kernel; self.kernels as usize]));
+            } else {
+                for _ in 0..self.kernels {
+                    steps.extend([Step::Host(host_ns), Step::Launch(vec![kernel])]);
+                }
             }
-        }
-        if self.waits {
-            steps.push(Step::Wait);
-        }
+            steps.extend(self.waits.then_some(Step::Wait));
+            steps
+        };
+        let passes = if self.host_spread > 0.0 { PASSES } else { 1 };
+        let passes = (0..passes)
+            .map(|_| pass((self.host_ns as f64 * random.spread(self.host_spread)) as u64));
+        let passes = passes.collect();
         let arrives = self.requests_per_second > 0.0;
         Program {
             name: self.name.clone(),
@@ -58,7 +68,7 @@ impl Synthetic {
             share: 1.0,
             sla: None,
             arrivals: arrives.then(|| random.poisson(self.requests_per_second, length_ns)),
-            passes: vec![steps],
+            passes,
         }
     }
 }
@@ -222,6 +232,7 @@ pub fn random_mix(seed: u64, length_ns: u64) -> Vec<Program> {
                 block_ns: random.within(2_000, kernel_ns.max(2_001)),
                 sms: random.within(4, 133) as u32,
                 bottleneck: Bottleneck::from_code(random.within(0, 3) as u8),
+                host_spread: 0.0,
                 host_ns: random.within(2_000, 60_000),
                 graph: random.within(0, 3) == 0,
                 waits: requests || random.within(0, 2) == 0,

@@ -88,8 +88,8 @@ fn adaptive_gives_more_away_than_priority_and_keeps_the_tail() {
     let priority = pair(Mode::MpsPriority, under("priority"), training);
     let shared = pair(Mode::MpsPriority, under("none"), training);
     // Beside a graph little can be gained: see `sharing_costs_a_graph_what_was_measured`.
-    assert!(adaptive.training > priority.training * 1.02, "{}", adaptive.training);
-    assert!(adaptive.p95_ms < p95_ms * 1.25, "{} {p95_ms}", adaptive.p95_ms);
+    assert!(adaptive.training > priority.training * 1.01, "{}", adaptive.training);
+    assert!(adaptive.p95_ms < p95_ms * 1.1, "{} {p95_ms}", adaptive.p95_ms);
     assert!(shared.p95_ms > p95_ms * 2.0, "{} {p95_ms}", shared.p95_ms);
 }
 
@@ -106,6 +106,7 @@ fn launches_longer_than_the_budget_do_not_stand_before_a_queue() {
         block_ns: 400_000,
         sms: 132,
         bottleneck: Bottleneck::Compute,
+        host_spread: 0.0,
         host_ns: 6_000,
         graph: false,
         waits: false,
@@ -209,6 +210,7 @@ fn shares_are_kept_among_equals() {
             block_ns: 20_000,
             sms: 132,
             bottleneck: Bottleneck::Compute,
+            host_spread: 0.0,
             host_ns: 5_000,
             graph: false,
             waits: false,
@@ -264,6 +266,7 @@ fn beside(nanos: u64, block_ns: u64, bottleneck: Bottleneck) -> (f64, f64) {
         block_ns,
         sms: 132,
         bottleneck,
+        host_spread: 0.0,
         host_ns: 2_000,
         graph: false,
         waits: false,
