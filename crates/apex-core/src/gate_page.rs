@@ -556,7 +556,7 @@ impl Page {
         Some(slot)
     }
 
-    /// Sleeps until a burst ends, or the time is over. `seen` is what [`Page::wake_word`] was when the
+    /// Sleeps until a burst ends, or one begins that others go on beside, or the time is over. `seen` is what [`Page::wake_word`] was when the
     /// caller last looked.
     pub fn sleep(&self, seen: u32, nanos: u64) {
         let wake = self.wake();

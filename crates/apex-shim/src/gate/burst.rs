@@ -239,16 +239,26 @@ mod litmus;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use apex_core::gate_page::Files;
+    use apex_core::gate_page::{Files, grant, setting};
+    use std::os::unix::fs::FileExt;
 
     pub(super) const KEY: u64 = 0x1000;
 
     pub(super) fn page(name: &str) -> Page {
+        page_with(name, &[])
+    }
+
+    /// A page whose settings have these words.
+    fn page_with(name: &str, words: &[(usize, u64)]) -> Page {
         let directory =
             std::env::temp_dir().join(format!("apex-burst-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let files = Files::of(&directory, "00");
         files.create(0o600, 0o600).unwrap();
+        let settings = std::fs::File::options().write(true).open(files.settings()).unwrap();
+        for &(place, value) in words {
+            settings.write_all_at(&value.to_le_bytes(), place as u64 * 8).unwrap();
+        }
         let page = Page::map(&files).unwrap();
         std::fs::remove_dir_all(directory).unwrap();
         page
@@ -289,6 +299,23 @@ mod tests {
         assert!(bursts.is_open());
         bursts.waited(&page, 0, None);
         assert_eq!(page.burst(0, 1, BurstWord::Launches).load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn whoever_may_go_on_beside_a_burst_is_woken_when_it_begins() {
+        let woken = |name: &str, beside_ns: u64| {
+            let words = [
+                (setting(Setting::GatedSlots), 1 << 3),
+                (grant(3, Grant::YieldsTo), 1),
+                (grant(3, Grant::BesideHarmNs), beside_ns),
+            ];
+            let (page, bursts) = (page_with(name, &words), Bursts::new());
+            let before = page.wake_word();
+            launch(&bursts, &page, 64);
+            page.wake_word() != before
+        };
+        assert!(woken("beside", 1_000));
+        assert!(!woken("strict", 0), "nobody has anything to decide");
     }
 
     #[test]

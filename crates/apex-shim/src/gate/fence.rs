@@ -305,12 +305,18 @@ pub(super) fn is_before(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) < 0
 }
 
-/// A burst of the program in this slot has begun: who yields to it stops at the next fence.
+/// A burst of the program in this slot has begun: who yields to it stops at the next fence. Whoever may go on beside it
+/// is woken to say with what, and not only when its thread would look again.
 pub(super) fn stop_others(page: &Page, slot: usize) {
+    let mut goes_on = false;
     for other in bits(page.setting(Setting::GatedSlots) & !(1 << slot)) {
         if page.grant(other, Grant::YieldsTo) >> slot & 1 != 0 {
             page.close_fences(other);
+            goes_on |= page.grant(other, Grant::BesideHarmNs) > 0;
         }
+    }
+    if goes_on {
+        page.wake_all();
     }
 }
 
