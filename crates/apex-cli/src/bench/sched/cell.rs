@@ -90,12 +90,20 @@ impl Plan<'_> {
         let started: Vec<_> = systems.iter().map(start).collect();
         let wait = |stage: Result<Stage>| stage.and_then(Stage::wait_ready);
         let mut stages: Vec<Result<Stage>> = started.into_iter().map(wait).collect();
-        for stage in &mut stages {
-            let Ok(ready) = stage else { continue };
-            match rates.clone().map_or_else(|| self.rates(case, &mut ready.workers), Ok) {
-                Ok(found) => ready.cell.rates = rates.insert(found).clone(),
-                Err(error) => *stage = Err(error),
+        if rates.is_none() {
+            // Of all, because the machine changes its speed: the rate in the middle.
+            let mut found: Vec<Vec<f64>> = Vec::new();
+            for stage in &mut stages {
+                match stage.as_mut().map(|ready| self.rates(case, &mut ready.workers)) {
+                    Ok(Ok(rates)) => found.push(rates),
+                    Ok(Err(error)) => *stage = Err(error),
+                    Err(_) => {}
+                }
             }
+            rates = (!found.is_empty()).then(|| middle(&found));
+        }
+        for stage in stages.iter_mut().flatten() {
+            stage.cell.rates = rates.clone().unwrap_or_default();
         }
         let mut orders = vec![Turns::warm_up(case)];
         orders.extend(case.orders(self.rounds));
@@ -281,5 +289,27 @@ impl Stage {
             cell.said.extend(said);
         }
         Ok(cell)
+    }
+}
+
+/// The middle of each column; of two the lower.
+fn middle(rows: &[Vec<f64>]) -> Vec<f64> {
+    let column = |nth: usize| {
+        let mut values: Vec<f64> = rows.iter().filter_map(|row| row.get(nth).copied()).collect();
+        quantile(&mut values, 0.5)
+    };
+    (0..rows.first().map_or(0, Vec::len)).map(column).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_the_one_in_the_middle() {
+        let rows = [vec![87.0, 3.0], vec![139.0, 2.0], vec![95.0, 4.0]];
+        assert_eq!(middle(&rows), [95.0, 3.0]);
+        assert_eq!(middle(&rows[..2]), [87.0, 2.0]);
+        assert!(middle(&[]).is_empty());
     }
 }
