@@ -21,7 +21,7 @@ const MOST_GROWTH: [f64; 2] = [2.0, 3.0];
 /// The allowance with which the program would stand at its goal; none if what its bursts come upon is too much already.
 pub(super) fn allowed(standing: &Standing, allowance: f64) -> f64 {
     let length_ns = standing.length_ns.max(1.0);
-    let per_harm = (standing.per_harm + standing.doubt).max(LEAST_DELAY);
+    let per_harm = (standing.per_harm + standing.doubt / 2.0).max(LEAST_DELAY);
     let harm_ns = standing.room_ns / per_harm;
     // What was never done is not known to be harmless. Where less is done than may be it is the blocks that are too
     // long, and the longest that may run beside bursts grow with the allowance.
@@ -46,7 +46,9 @@ mod tests {
         room_ns: 1e6,
         per_harm: 1.5,
         doubt: 0.0,
+        spread: 0.0,
         length_ns: 5e6,
+        launches: 100.0,
         work_ns: 5e6,
         last_harm_ns: 0.0,
     };

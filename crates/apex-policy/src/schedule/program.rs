@@ -96,6 +96,7 @@ impl Bottleneck {
         ];
         const MEMORY: &[&str] = &[
             "norm",
+            "pool",
             "softmax",
             "reduce",
             "copy",

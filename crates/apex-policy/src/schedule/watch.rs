@@ -39,6 +39,8 @@ const MOST_PARTS: usize = 8;
 const USUAL_DELAY: f64 = 1.0;
 const USUAL_WAIT: f64 = 0.5;
 const USUAL_WEIGHT: f64 = 16.0 * 0.05 * 0.05;
+/// A program that launches less often than this does not launch its kernels one by one.
+const PACED_NS: f64 = 150_000.0;
 /// A request with this part of the harm that was allowed could not have met more.
 const FULL: f64 = 0.8;
 /// Predicted harm of this part of a request's length is none.
@@ -142,17 +144,29 @@ pub(super) struct Standing {
     /// What a nanosecond of predicted harm adds to such a request, and how sure that is, as a standard deviation.
     pub(super) per_harm: f64,
     pub(super) doubt: f64,
-    /// Of those requests, in the mean: the length alone, and the time of their own work.
+    /// By which part the longest of twenty requests are longer than the usual one, alone.
+    pub(super) spread: f64,
+    /// Of those requests, in the mean: the length alone, their launches, and the time of their own work.
     pub(super) length_ns: f64,
+    pub(super) launches: f64,
     pub(super) work_ns: f64,
     /// The harm of work beside the last of them.
     pub(super) last_harm_ns: f64,
 }
 
 impl Standing {
-    /// The part of a request in which the device works for it.
+    /// What a nanosecond of predicted harm adds at least.
+    pub(super) fn surely_per_harm(&self) -> f64 {
+        (self.per_harm - 2.0 * self.doubt).max(0.0)
+    }
+
+    /// The part of a request in which the device works for it. A graph leaves it no time to catch up, however much of
+    /// the request is spent on launching it.
     pub(super) fn busy(&self) -> f64 {
-        (self.work_ns / self.length_ns.max(1.0)).clamp(0.0, 1.0)
+        match self.length_ns > PACED_NS * self.launches {
+            true => 1.0,
+            false => (self.work_ns / self.length_ns.max(1.0)).clamp(0.0, 1.0),
+        }
     }
 }
 
@@ -254,9 +268,28 @@ impl Watch {
         Delay { per_harm, per_ahead, doubt: (rest2 * d / determinant).sqrt() }
     }
 
-    /// Where the program stands to a goal that is worked out from the quantile alone; none before enough is known, or
-    /// while no request comes after a pause.
-    pub(super) fn standing(&self, quantile: f64, goal: impl Fn(f64) -> f64) -> Option<Standing> {
+    /// By which part the longest of twenty requests of a size are longer than the usual one, alone.
+    fn spread(&self, alone: &[f64]) -> f64 {
+        let mut of_size: [Vec<f64>; SIZES] = Default::default();
+        for (seen, alone) in self.recent.iter().zip(alone) {
+            of_size[seen.size].push(*alone);
+        }
+        let spread = |lengths: &mut Vec<f64>| {
+            lengths.sort_unstable_by(f64::total_cmp);
+            let at = |part: f64| lengths[(part * (lengths.len() - 1) as f64) as usize];
+            (at(0.95) / at(0.5).max(1.0) - 1.0) * lengths.len() as f64
+        };
+        let some = of_size.iter_mut().filter(|lengths| !lengths.is_empty());
+        (some.map(spread).sum::<f64>() / alone.len().max(1) as f64).min(1.0)
+    }
+
+    /// Where the program stands to a goal that is worked out from the quantile alone and how much requests differ by
+    /// themselves; none before enough is known, or while no request comes after a pause.
+    pub(super) fn standing(
+        &self,
+        quantile: f64,
+        goal: impl Fn(f64, f64) -> f64,
+    ) -> Option<Standing> {
         let (first, last) = (self.recent.front()?.burst, self.recent.back()?.burst);
         let of = |queued: bool| self.recent.iter().filter(move |seen| seen.queued == queued);
         if self.recent.len() < LEAST * 2 || of(false).count() < LEAST {
@@ -267,11 +300,12 @@ impl Watch {
         let rate = (self.recent.len() - 1) as f64 / span;
         let delay = self.delay();
         let alone = self.alone_lengths(delay);
+        let spread = self.spread(&alone);
         let alone = |queued: bool| -> Vec<f64> {
             let both = self.recent.iter().zip(&alone);
             both.filter(|(seen, _)| seen.queued == queued).map(|(_, alone)| *alone).collect()
         };
-        let goal_ns = goal(play(&alone(false), &alone(true), 0.0, quantile, rate));
+        let goal_ns = goal(play(&alone(false), &alone(true), 0.0, quantile, rate), spread);
         let fresh: Vec<f64> = of(false).map(|seen| seen.without_beside_ns(delay)).collect();
         let queued: Vec<f64> = of(true).map(Request::length_ns).collect();
         let mean = |of_request: &dyn Fn(&Request) -> f64, requests: usize| {
@@ -293,7 +327,9 @@ impl Watch {
             room_ns: most * low * low,
             per_harm: delay.per_harm,
             doubt: delay.doubt,
+            spread,
             length_ns,
+            launches: mean(&|seen| seen.burst.launches as f64, RECENT),
             work_ns: mean(&|seen| seen.burst.work_ns as f64, RECENT),
             last_harm_ns: mean(&|seen| seen.burst.harm_ns as f64, LAST),
         })
@@ -369,7 +405,7 @@ mod tests {
             assert!((delay.per_harm - expected).abs() < 0.25 && delay.doubt < 0.1, "{delay:?}");
         }
         // Alone they are the same.
-        let standing = |effect| of(effect, 190).standing(0.5, |alone| alone * 1.2).unwrap();
+        let standing = |effect| of(effect, 190).standing(0.5, |alone, _| alone * 1.2).unwrap();
         assert!((standing(20).length_ns / standing(0).length_ns - 1.0).abs() < 0.06);
     }
 
@@ -378,7 +414,7 @@ mod tests {
         let delay = watch((0..40).map(|_| (5_000_000, 0))).delay();
         assert!((delay.per_harm - USUAL_DELAY).abs() < 1e-6, "{delay:?}");
         assert_eq!(watch((0..5).map(|_| (5_000_000, 0))).alone_ns(), None);
-        assert_eq!(watch((0..5).map(|_| (5_000_000, 0))).standing(0.95, |alone| alone), None);
+        assert_eq!(watch((0..5).map(|_| (5_000_000, 0))).standing(0.95, |alone, _| alone), None);
     }
 
     #[test]
@@ -394,6 +430,16 @@ mod tests {
         // Taken as they are they would be.
         watch.recent.iter_mut().for_each(|request| request.allowed_ns = 0);
         assert!(watch.delay().per_harm > 0.4, "{:?}", watch.delay());
+    }
+
+    #[test]
+    fn requests_that_differ_by_themselves_hide_more() {
+        let spread = |step: u64| {
+            let watch = watch((0..100).map(|nth| (5_000_000 + nth * 37 % 100 * step, 0)));
+            watch.spread(&watch.alone_lengths(watch.delay()))
+        };
+        assert!(spread(0).abs() < 1e-9);
+        assert!((spread(50_000) - 0.3).abs() < 0.03, "{}", spread(50_000));
     }
 
     #[test]
