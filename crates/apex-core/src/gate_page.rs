@@ -103,6 +103,8 @@ pub enum Grant {
     BesideCost = 14,
     /// The part of bursts in which the device works for them, in 256ths.
     Busy = 15,
+    /// Delay that work beside a burst may add to it whatever was added to those before it.
+    BesideEachNs = 16,
 }
 
 /// Words at the head of the programs.
@@ -156,6 +158,8 @@ pub enum Own {
     UsualBurstNs = 13,
     /// When its next burst is expected; 0 if not known.
     NextBurstAt = 14,
+    /// The sum of harm with which its burst began.
+    BurstHarm = 15,
     /// Multiprocessors its launches fill.
     Sms = 16,
     /// Others' predicted time in flight when this burst began.

@@ -244,8 +244,8 @@ impl Controller {
 }
 
 /// The words of a slot, in their order.
-fn grant_words(program: &Observed<'_>, limits: &Limits, alive_ns: u64) -> [u64; 16] {
-    let mut words = [0; 16];
+fn grant_words(program: &Observed<'_>, limits: &Limits, alive_ns: u64) -> [u64; 17] {
+    let mut words = [0; 17];
     let mut put = |word: Grant, value| words[word as usize] = value;
     put(Grant::Claim, program.key);
     put(Grant::Gated, u64::from(!limits.open));
@@ -253,6 +253,7 @@ fn grant_words(program: &Observed<'_>, limits: &Limits, alive_ns: u64) -> [u64; 
     put(Grant::BudgetNs, limits.budget_ns);
     put(Grant::BesideBudgetNs, limits.beside_budget_ns);
     put(Grant::BesideHarmNs, limits.beside_harm_ns);
+    put(Grant::BesideEachNs, limits.beside_each_ns);
     put(Grant::BesideBlockNs, limits.beside_block_ns);
     put(Grant::BesideCost, limits.beside_cost_256);
     put(Grant::Busy, limits.busy_256);

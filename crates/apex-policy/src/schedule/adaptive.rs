@@ -19,7 +19,7 @@ use super::policy::{Burst, Device, Observed, Policy, Settings, above, bit};
 use super::priority::strict;
 use super::program::Class;
 use super::rescue::Rescue;
-use super::watch::Watch;
+use super::watch::{Standing, Watch};
 use std::collections::HashMap;
 
 /// The outer loop.
@@ -85,6 +85,8 @@ struct Learned {
     busy: f64,
     per_harm: f64,
     allowance: f64,
+    /// The same of each request, those out of a queue too.
+    each: f64,
     budget_ns: f64,
     loop_ends_ns: u64,
 }
@@ -103,6 +105,7 @@ impl Default for Learned {
             busy: 1.0,
             per_harm: 1.0,
             allowance: 0.0,
+            each: 0.0,
             budget_ns: 400_000.0,
             loop_ends_ns: 0,
         }
@@ -169,6 +172,7 @@ impl Adaptive {
             budget_ns: one.budget_ns.min(other.budget_ns),
             beside_budget_ns: one.beside_budget_ns.min(other.beside_budget_ns),
             beside_harm_ns: one.beside_harm_ns.min(other.beside_harm_ns),
+            beside_each_ns: one.beside_each_ns.min(other.beside_each_ns),
             beside_block_ns: one.beside_block_ns.min(other.beside_block_ns),
             beside_cost_256: one.beside_cost_256.min(other.beside_cost_256),
             busy_256: one.busy_256.max(other.busy_256),
@@ -204,7 +208,7 @@ impl Learned {
 
     /// Harm that may be done to a request.
     fn allowed_harm_ns(&self) -> u64 {
-        (self.allowance * self.length_ns.unwrap_or(0) as f64) as u64
+        (self.allowance.max(self.each) * self.length_ns.unwrap_or(0) as f64) as u64
     }
 
     /// One turn of the outer loop.
@@ -218,13 +222,18 @@ impl Learned {
         };
         let Some(mut standing) = self.watch.standing(quantile, goal_ns) else { return };
         if program.sla.is_none() {
-            standing.room_ns = standing.room_ns.max(UNFELT * standing.spread * standing.length_ns);
+            let unfelt_ns = UNFELT * standing.spread * standing.length_ns;
+            standing.room_ns = standing.room_ns.max(unfelt_ns);
+            standing.room_each_ns = standing.room_each_ns.max(unfelt_ns / 3.0);
         }
         (self.busy, self.per_harm) = (standing.busy(), standing.surely_per_harm());
+        let of_each = Standing { room_ns: standing.room_each_ns, ..standing };
+        let each = allowed(&of_each, self.each);
         let allowed = allowed(&standing, self.allowance);
         // Where there is none nothing is known, and it is begun with at once.
         let step = if self.allowance == 0.0 { 1.0 } else { STEP };
         self.allowance += (allowed - self.allowance) * step;
+        self.each += (each - self.each) * step;
         let budget = self.budget_ns * BUDGET_STEPS[usize::from(allowed > 0.0)];
         self.budget_ns = budget.clamp(BUDGET_NS[0], BUDGET_NS[1]);
     }
@@ -259,6 +268,7 @@ impl Learned {
             early_ns,
             beside_budget_ns: (self.budget_ns * BESIDE * (1.0 + 4.0 * self.allowance)) as u64,
             beside_harm_ns: (self.allowance * length as f64) as u64,
+            beside_each_ns: (self.each * length as f64) as u64,
             beside_block_ns: (BLOCK_NS * longer_blocks(self.allowance)) as u64,
             beside_cost_256: (256.0 * worth / self.per_harm.max(0.01)) as u64,
             busy_256: (256.0 * self.busy) as u64,

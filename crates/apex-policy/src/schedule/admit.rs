@@ -51,8 +51,10 @@ pub struct Limits {
     pub budget_ns: u64,
     /// The same beside an open burst. Zero: nothing may run beside it.
     pub beside_budget_ns: u64,
-    /// Delay that work started beside one burst may add to it, all together.
+    /// Delay that work started beside one burst, and those that waited for its end, may add to them, all together.
     pub beside_harm_ns: u64,
+    /// Delay that work started beside a burst may add to it in any case.
+    pub beside_each_ns: u64,
     /// The longest block of work that may start beside a burst: a waiting kernel waits for blocks to end.
     pub beside_block_ns: u64,
     /// The most delay per nanosecond of work that may start beside a burst, in 256ths. What delays a burst by as much
@@ -80,6 +82,7 @@ impl Limits {
         budget_ns: u64::MAX,
         beside_budget_ns: u64::MAX,
         beside_harm_ns: u64::MAX,
+        beside_each_ns: u64::MAX,
         beside_block_ns: u64::MAX,
         beside_cost_256: u64::MAX,
         busy_256: 256,
@@ -114,8 +117,10 @@ pub struct View {
     /// Predicted time of the work of all gated programs that is still on the device: the sum of what their
     /// [`super::Backlog`]s have left.
     pub in_flight_ns: u64,
-    /// The harm of all work that was started beside this burst.
+    /// The harm of all work that was started beside this burst and those before it in its queue.
     pub harm_ns: u64,
+    /// That of those before it alone.
+    pub harm_before_ns: u64,
     /// Total of time admitted of this program.
     pub admitted_ns: u64,
     /// How long this launch has waited.
@@ -277,10 +282,12 @@ pub fn is_free(view: &View) -> bool {
 fn beside(view: &View, work: &Work) -> Admission {
     let limits = &view.limits;
     let harm = harm_ns(view, work);
+    let sum = view.harm_ns.saturating_add(harm);
     let worth = work.predicted_ns.saturating_mul(limits.beside_cost_256) / 256;
     let allowed = work.longest_ns <= limits.beside_block_ns
         && harm <= worth
-        && view.harm_ns.saturating_add(harm) <= limits.beside_harm_ns
+        && (sum <= limits.beside_harm_ns
+            || sum.saturating_sub(view.harm_before_ns) <= limits.beside_each_ns)
         && work.predicted_ns <= limits.beside_budget_ns
         && view.in_flight_ns <= limits.beside_budget_ns - work.predicted_ns;
     if allowed { Admission::Go { harm_ns: harm } } else { Admission::Wait(Reason::Burst) }
@@ -302,6 +309,7 @@ mod tests {
         budget_ns: 300_000,
         beside_budget_ns: 100_000,
         beside_harm_ns: 50_000,
+        beside_each_ns: 0,
         beside_block_ns: 40_000,
         beside_cost_256: 256,
         busy_256: 256,
@@ -323,6 +331,7 @@ mod tests {
         device_sms: 132,
         in_flight_ns: 0,
         harm_ns: 0,
+        harm_before_ns: 0,
         admitted_ns: 0,
         waited_ns: 0,
     };
@@ -346,6 +355,22 @@ mod tests {
             Admission::Wait(reason) => Err(reason),
         };
         assert_eq!(answer, expected, "{view:?} {work:?}");
+    }
+
+    #[test]
+    fn a_queue_pays_once_or_each_of_it_its_part() {
+        let work = Work { block_ns: 1_000, longest_ns: 1_000, ..kernel(20) };
+        let view = |harm_ns, harm_before_ns, each_ns| View {
+            limits: Limits { beside_each_ns: each_ns, ..GATED },
+            harm_ns,
+            harm_before_ns,
+            ..BURST
+        };
+        // The sum of the queue is used up: nothing more, unless each may have some of its own.
+        check(view(20_000, 20_000, 0), work, Ok(()));
+        check(view(49_000, 49_000, 0), work, Err(Reason::Burst));
+        check(view(49_000, 49_000, 30_000), work, Ok(()));
+        check(view(79_000, 49_000, 30_000), work, Err(Reason::Burst));
     }
 
     #[test]

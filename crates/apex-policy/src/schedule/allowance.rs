@@ -44,6 +44,7 @@ mod tests {
     /// Bursts of 5 ms that keep the device busy, undisturbed, which may take 1 ms longer.
     const QUIET: Standing = Standing {
         room_ns: 1e6,
+        room_each_ns: 0.0,
         per_harm: 1.5,
         doubt: 0.0,
         spread: 0.0,

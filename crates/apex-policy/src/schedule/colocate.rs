@@ -85,6 +85,7 @@ mod tests {
             device_sms: 132,
             in_flight_ns: 0,
             harm_ns: 0,
+            harm_before_ns: 0,
             admitted_ns: 0,
             waited_ns: 0,
         }

@@ -141,6 +141,8 @@ pub(super) struct Standing {
     /// The delay by work beside every request after a pause with which the quantile of the responses would be at the
     /// goal, in nanoseconds; 0 if it is above without any.
     pub(super) room_ns: f64,
+    /// The same if every request were delayed, those out of a queue too.
+    pub(super) room_each_ns: f64,
     /// What a nanosecond of predicted harm adds to such a request, and how sure that is, as a standard deviation.
     pub(super) per_harm: f64,
     pub(super) doubt: f64,
@@ -315,16 +317,27 @@ impl Watch {
         let length_ns = alone(false).iter().sum::<f64>() / fresh.len() as f64;
         // Finer where it is small.
         let most = MOST_ROOM * length_ns;
-        let (mut low, mut high) = (0.0, 1.0);
-        for _ in 0..HALVINGS {
-            let middle = f64::midpoint(low, high);
-            match play(&fresh, &queued, most * middle * middle, quantile, rate) <= goal_ns {
-                true => low = middle,
-                false => high = middle,
+        let room = |fits: &dyn Fn(f64) -> bool| {
+            let (mut low, mut high) = (0.0, 1.0);
+            for _ in 0..HALVINGS {
+                let middle = f64::midpoint(low, high);
+                match fits(most * middle * middle) {
+                    true => low = middle,
+                    false => high = middle,
+                }
             }
-        }
+            most * low * low
+        };
+        let bare: Vec<f64> = of(true).map(|seen| seen.without_beside_ns(delay)).collect();
+        let room_each_ns = room(&|delay_ns| {
+            let longer =
+                |lengths: &[f64]| lengths.iter().map(|it| it + delay_ns).collect::<Vec<_>>();
+            play(&longer(&fresh), &longer(&bare), 0.0, quantile, rate) <= goal_ns
+        });
+        let room_ns = room(&|delay_ns| play(&fresh, &queued, delay_ns, quantile, rate) <= goal_ns);
         Some(Standing {
-            room_ns: most * low * low,
+            room_ns,
+            room_each_ns,
             per_harm: delay.per_harm,
             doubt: delay.doubt,
             spread,

@@ -150,6 +150,7 @@ impl Bursts {
         let kept = harm_kept_ns(harm, others, Some(ended), now);
         page.shared(Shared::HarmNs).store(kept, Ordering::Relaxed);
         self.harm_before.store(kept, Ordering::Relaxed);
+        store(Own::BurstHarm, kept);
         page.shared(Shared::BurstsOpen).fetch_or(1 << slot, Ordering::SeqCst);
         stop_others(page, slot);
     }

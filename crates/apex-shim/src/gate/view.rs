@@ -34,6 +34,7 @@ impl Gate {
             device_sms: self.sms,
             in_flight_ns: 0,
             harm_ns: page.shared(Shared::HarmNs).load(Ordering::Relaxed),
+            harm_before_ns: u64::MAX,
             admitted_ns: page.own(self.slot, Own::AdmittedNs).load(Ordering::Relaxed),
             waited_ns,
         };
@@ -47,6 +48,7 @@ impl Gate {
                 // One that is overdue may end at any time, or not.
                 let left = usual.checked_sub(since(load(Own::BurstStart))).unwrap_or(u64::MAX);
                 view.burst_left_ns = view.burst_left_ns.max(left);
+                view.harm_before_ns = view.harm_before_ns.min(load(Own::BurstHarm));
                 view.burst_sms += u32::try_from(load(Own::Sms)).unwrap_or(0).min(self.sms);
             } else {
                 view.idle_ns = view.idle_ns.min(since(load(Own::IdleSince)));
@@ -75,6 +77,7 @@ impl Gate {
             budget_ns: word(Grant::BudgetNs),
             beside_budget_ns: word(Grant::BesideBudgetNs),
             beside_harm_ns: word(Grant::BesideHarmNs),
+            beside_each_ns: word(Grant::BesideEachNs),
             beside_block_ns: word(Grant::BesideBlockNs),
             beside_cost_256: word(Grant::BesideCost),
             busy_256: word(Grant::Busy),

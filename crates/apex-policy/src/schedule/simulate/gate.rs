@@ -308,6 +308,7 @@ impl Page {
             device_sms: self.device.sms,
             in_flight_ns: gated.map(|slot| slot.backlog.left_ns()).sum(),
             harm_ns: self.harm_ns,
+            harm_before_ns: above.map_or(0, |at| self.slots[at].harm_before_ns),
             admitted_ns: slot.admitted_ns,
             waited_ns,
         }
