@@ -18,6 +18,7 @@ mod fair;
 mod ledger;
 mod none;
 mod pauses;
+mod play;
 mod policy;
 mod priority;
 mod program;

@@ -6,8 +6,9 @@
 //! quantile alone where nothing was, and how much predicted harm was seen to make that much delay. That is the
 //! allowance ([`super::allowance`]): harm that work beside a burst may do to it, as a part of its length. Which work uses
 //! it is decided at each launch by the co-location rule. Requests that wait for each other share one allowance
-//! ([`super::harm_kept_ns`]): the first of them is disturbed, the others are not. Where what bursts come upon is too
-//! much already, the budget in flight shrinks; when all is well it grows again.
+//! ([`super::harm_kept_ns`]): the first of them is disturbed, the others are not; or each has one of its own, where that
+//! allows more. Where what bursts come upon is too much already, the budget in flight shrinks; when all is well it grows
+//! again.
 //!
 //! Now and then nothing runs beside a burst, so that there is something to compare the others with.
 
