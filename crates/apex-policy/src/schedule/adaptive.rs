@@ -31,8 +31,9 @@ const LOOP_NS: u64 = 100_000_000;
 const GOAL: f64 = 1.06;
 const HIDDEN: f64 = 0.7;
 const MOST_GOAL: f64 = 1.35;
-/// A delay by this part of the same is not felt however late the responses are: then it is something else.
-const UNFELT: f64 = 0.3;
+/// A delay by these parts of the same, of requests after a pause and of each, is not felt however late the responses are:
+/// then it is something else.
+const UNFELT: [f64; 2] = [0.3, 0.1];
 /// The part of a promised limit that is aimed at.
 const OF_LIMIT: f64 = 0.9;
 /// Bounds of the budget in flight. The lower one still hides the time of a launch, the upper one hides a pause of
@@ -223,9 +224,9 @@ impl Learned {
         };
         let Some(mut standing) = self.watch.standing(quantile, goal_ns) else { return };
         if program.sla.is_none() {
-            let unfelt_ns = UNFELT * standing.spread * standing.length_ns;
-            standing.room_ns = standing.room_ns.max(unfelt_ns);
-            standing.room_each_ns = standing.room_each_ns.max(unfelt_ns / 3.0);
+            let [first_ns, each_ns] = UNFELT.map(|it| it * standing.spread * standing.length_ns);
+            standing.room_ns = standing.room_ns.max(first_ns);
+            standing.room_each_ns = standing.room_each_ns.max(each_ns);
         }
         (self.busy, self.per_harm) = (standing.busy(), standing.surely_per_harm());
         let of_each = Standing { room_ns: standing.room_each_ns, ..standing };

@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn it_says_what_was_measured() {
         use Bottleneck::{Compute, Memory};
-        // (busy, of what, block in microseconds, delay / work): beside BERT as a graph, a decoding Llama as a graph, and
+        // (busy, of what, block in microseconds as its tiles let it be thought, delay / work): beside BERT as a graph, a decoding Llama as a graph, and
         // ResNet-50 launch by launch.
         let seen = [
             (1.0, Compute, 55, 0.98),

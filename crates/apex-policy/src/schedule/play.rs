@@ -2,8 +2,8 @@
 //!
 //! Every play has the same arrivals, so two of them differ by their lengths alone.
 
-/// With fewer lengths of requests out of a queue than this, those after a pause stand for them.
-const LEAST: usize = 6;
+/// Fewer lengths than this say nothing: of requests out of a queue those after a pause then stand for them.
+pub(super) const LEAST: usize = 6;
 /// Requests of the queue that is played through.
 const PLAYED: usize = 4_096;
 

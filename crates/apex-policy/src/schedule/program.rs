@@ -53,7 +53,8 @@ impl fmt::Display for Class {
     }
 }
 
-/// What a program's kernels press on. Two that press on different parts of the GPU disturb each other less.
+/// What a program's kernels press on. Blocks that compute hold a multiprocessor whole; others share one and end one after
+/// the other, so that a waiting kernel gets in sooner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Bottleneck {

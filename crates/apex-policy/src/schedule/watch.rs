@@ -15,15 +15,13 @@
 //! lengths are kept apart from the ones after a pause.
 
 use super::colocate::QUEUED_NS;
-use super::play::play;
+use super::play::{LEAST, play};
 use super::policy::Burst;
 use std::collections::VecDeque;
 
 /// Requests that count.
 const RECENT: usize = 192;
 const RECENT_NS: u64 = 8_000_000_000;
-/// How many are needed to say anything, those after a pause too.
-const LEAST: usize = 6;
 /// Those that tell what is done now.
 const LAST: usize = 16;
 /// After so many of which none was in peace one is left in peace.

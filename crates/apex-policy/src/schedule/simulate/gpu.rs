@@ -17,8 +17,8 @@ const SLICE_NS: u64 = 2_000_000;
 const CHANGE_NS: u64 = 200_000;
 /// From one kernel's end to the begin of the next in the same stream.
 const BETWEEN_KERNELS_NS: u64 = 1_000;
-/// From the end of a block to the begin of a preferred one in its place, for the last of them: measured as what short
-/// blocks of another cost each kernel of a graph.
+/// From the end of a block to the begin of a preferred one in its place, for the last of them. Short blocks cost each
+/// kernel of a graph 15 to 35 µs on an H200 where they never end; with this much both those and the pair come out.
 const HANDOVER_NS: u64 = 10_000;
 /// The part of its multiprocessors that the last wave of a kernel holds on average.
 const LAST_WAVE: f64 = 0.8;

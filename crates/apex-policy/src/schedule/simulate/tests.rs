@@ -281,7 +281,8 @@ fn beside(nanos: u64, block_ns: u64, bottleneck: Bottleneck) -> (f64, f64) {
     (done(&alone, 0) / done(&both, 0), done(&both, 1) / done(&work, 0))
 }
 
-/// Delay of the graph per nanosecond of work beside it, as measured on an H200 (`results/overlap-h200-2026-11-16.json`).
+/// Delay of the graph per nanosecond of work beside it, as measured on an H200 (`results/overlap-h200-2026-11-16.json`); the
+/// lengths of blocks are what the number of their tiles lets one think.
 #[test]
 fn sharing_costs_a_graph_what_was_measured() {
     use Bottleneck::{Compute, Memory};
