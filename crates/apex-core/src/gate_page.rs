@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// First word of both files; another digit with every change of their form.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT4");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT5");
 /// Programs that can share one GPU.
 pub const SLOTS: usize = 64;
 /// Words of either file before its first slot.
@@ -83,8 +83,8 @@ pub enum Grant {
     BesideBudgetNs = 4,
     /// Delay that work beside one burst may add to it.
     BesideHarmNs = 5,
-    /// Longest block of work beside a burst.
-    BesideBlockNs = 6,
+    /// Delay that work beside a burst may add to it whatever was added to those before it.
+    BesideEachNs = 6,
     /// Idle time after a burst before others may go on.
     GuardNs = 7,
     /// A burst that ends within this counts as ended.
@@ -103,8 +103,6 @@ pub enum Grant {
     BesideCost = 14,
     /// The part of bursts in which the device works for them, in 256ths.
     Busy = 15,
-    /// Delay that work beside a burst may add to it whatever was added to those before it.
-    BesideEachNs = 16,
 }
 
 /// Words at the head of the programs.

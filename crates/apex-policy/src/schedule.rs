@@ -25,6 +25,7 @@ mod program;
 mod rescue;
 mod rhythm;
 pub mod simulate;
+mod slopes;
 mod watch;
 
 pub use admit::{

@@ -213,8 +213,7 @@ fn describe(
         // Its kernels are not looked into one by one: it is taken to fill the device, as one piece.
         let bottleneck = pressure::of_graph(shape.grid[0]);
         let (block_ns, sms_needed) = (predicted_ns, gate.sms);
-        let longest_ns = block_ns;
-        return Work { predicted_ns, block_ns, longest_ns, sms_needed, bottleneck, kind };
+        return Work { predicted_ns, block_ns, sms_needed, bottleneck, kind };
     }
     let blocks = shape.grid.iter().map(|&side| u64::from(side.max(1))).product::<u64>();
     let threads = shape.block.iter().map(|&side| u64::from(side.max(1))).product::<u64>();
@@ -224,7 +223,7 @@ fn describe(
     let resident = u64::from(gate.sms.max(1)) * (2048 / threads.max(1)).clamp(1, 32);
     let block_ns = predicted_ns / blocks.div_ceil(resident).max(1);
     let bottleneck = pressure::of_kernel(kernel.0);
-    Work { predicted_ns, block_ns, longest_ns: block_ns, sms_needed, bottleneck, kind }
+    Work { predicted_ns, block_ns, sms_needed, bottleneck, kind }
 }
 
 impl Gate {

@@ -254,7 +254,6 @@ fn grant_words(program: &Observed<'_>, limits: &Limits, alive_ns: u64) -> [u64; 
     put(Grant::BesideBudgetNs, limits.beside_budget_ns);
     put(Grant::BesideHarmNs, limits.beside_harm_ns);
     put(Grant::BesideEachNs, limits.beside_each_ns);
-    put(Grant::BesideBlockNs, limits.beside_block_ns);
     put(Grant::BesideCost, limits.beside_cost_256);
     put(Grant::Busy, limits.busy_256);
     put(Grant::GuardNs, limits.guard_ns);

@@ -13,7 +13,7 @@
 //! Now and then nothing runs beside a burst, so that there is something to compare the others with.
 
 use super::admit::Limits;
-use super::allowance::{allowed, longer_blocks};
+use super::allowance::allowed;
 use super::ledger::Ledger;
 use super::pauses::Pauses;
 use super::policy::{Burst, Device, Observed, Policy, Settings, above, bit};
@@ -46,8 +46,6 @@ const QUIET_PAUSES: f64 = 10.0;
 const QUIET_BUDGET_NS: f64 = 4_000_000.0;
 /// What a burst may come upon that is left in peace, as a part of its length.
 const PEACE: f64 = 0.015;
-/// Blocks that may start beside a burst, while the allowance is small.
-const BLOCK_NS: f64 = 60_000.0;
 /// The most delay per nanosecond of work beside a burst that is worth it, where nothing was promised and where a promise
 /// leaves room: what the work gains is the rest, and the burst pays all of it.
 const WORTH: [f64; 2] = [0.9, 1.1];
@@ -175,7 +173,6 @@ impl Adaptive {
             beside_budget_ns: one.beside_budget_ns.min(other.beside_budget_ns),
             beside_harm_ns: one.beside_harm_ns.min(other.beside_harm_ns),
             beside_each_ns: one.beside_each_ns.min(other.beside_each_ns),
-            beside_block_ns: one.beside_block_ns.min(other.beside_block_ns),
             beside_cost_256: one.beside_cost_256.min(other.beside_cost_256),
             busy_256: one.busy_256.max(other.busy_256),
             guard_ns: one.guard_ns.max(other.guard_ns),
@@ -271,7 +268,6 @@ impl Learned {
             beside_budget_ns: (self.budget_ns * BESIDE * (1.0 + 4.0 * self.allowance)) as u64,
             beside_harm_ns: (self.allowance * length as f64) as u64,
             beside_each_ns: (self.each * length as f64) as u64,
-            beside_block_ns: (BLOCK_NS * longer_blocks(self.allowance)) as u64,
             beside_cost_256: (256.0 * worth / self.per_harm.max(0.01)) as u64,
             busy_256: (256.0 * self.busy) as u64,
             ..closed

@@ -22,21 +22,13 @@ pub const AHEAD_NS: u64 = 60_000_000;
 /// Pieces of work between two fences in a budget, and the least that lies between two.
 const PIECES_PER_BUDGET: u64 = 2;
 const LEAST_PIECE_NS: u64 = AHEAD_NS / 200;
-/// The least part of a budget that is parted from what follows because only one of the two may run beside a burst:
-/// the device loses microseconds at every fence.
-const PARTS_PER_BUDGET: u64 = 8;
-
-/// Whether a fence is due between a piece of work and the launch that follows: when the piece is long enough, and
-/// between work that may run beside a burst and work whose blocks are too long for that.
+/// Whether a fence is due between a piece of work and the launch that follows: the device loses microseconds at every
+/// fence, so only when the piece is long enough.
 #[inline]
 #[must_use]
-pub fn parts(piece: &Work, next: &Work, budget_ns: u64, beside_block_ns: u64) -> bool {
+pub fn parts(piece: &Work, next: &Work, budget_ns: u64) -> bool {
     let most = (budget_ns / PIECES_PER_BUDGET).clamp(LEAST_PIECE_NS, AHEAD_NS / 20);
-    let is_full = piece.predicted_ns > 0 && piece.predicted_ns + next.predicted_ns > most;
-    let is_long = |work: &Work| work.longest_ns > beside_block_ns;
-    is_full
-        || piece.predicted_ns >= (budget_ns / PARTS_PER_BUDGET).clamp(1, AHEAD_NS)
-            && is_long(piece) != is_long(next)
+    piece.predicted_ns > 0 && piece.predicted_ns + next.predicted_ns > most
 }
 
 /// What the controller allows one program. Written by it alone; every word is read on its own, so any mix of
@@ -55,8 +47,6 @@ pub struct Limits {
     pub beside_harm_ns: u64,
     /// Delay that work started beside a burst may add to it in any case.
     pub beside_each_ns: u64,
-    /// The longest block of work that may start beside a burst: a waiting kernel waits for blocks to end.
-    pub beside_block_ns: u64,
     /// The most delay per nanosecond of work that may start beside a burst, in 256ths. What delays a burst by as much
     /// as it takes itself gains nothing by going now.
     pub beside_cost_256: u64,
@@ -83,7 +73,6 @@ impl Limits {
         beside_budget_ns: u64::MAX,
         beside_harm_ns: u64::MAX,
         beside_each_ns: u64::MAX,
-        beside_block_ns: u64::MAX,
         beside_cost_256: u64::MAX,
         busy_256: 256,
         guard_ns: 0,
@@ -151,8 +140,6 @@ pub struct Work {
     /// Predicted time of one of its blocks: the whole where there is a single wave or nothing is known; of several launches
     /// the mean by their time.
     pub block_ns: u64,
-    /// The longest of its blocks.
-    pub longest_ns: u64,
     /// Multiprocessors after which it stops gaining.
     pub sms_needed: u32,
     /// What it presses on.
@@ -167,7 +154,6 @@ impl Work {
         let (here, there) = (u128::from(self.predicted_ns), u128::from(next.predicted_ns));
         let sum = here * u128::from(self.block_ns) + there * u128::from(next.block_ns);
         self.block_ns = u64::try_from(sum / (here + there).max(1)).unwrap_or(u64::MAX);
-        self.longest_ns = self.longest_ns.max(next.longest_ns);
         self.sms_needed = self.sms_needed.max(next.sms_needed);
         self.predicted_ns = self.predicted_ns.saturating_add(next.predicted_ns);
     }
@@ -284,8 +270,7 @@ fn beside(view: &View, work: &Work) -> Admission {
     let harm = harm_ns(view, work);
     let sum = view.harm_ns.saturating_add(harm);
     let worth = work.predicted_ns.saturating_mul(limits.beside_cost_256) / 256;
-    let allowed = work.longest_ns <= limits.beside_block_ns
-        && harm <= worth
+    let allowed = harm <= worth
         && (sum <= limits.beside_harm_ns
             || sum.saturating_sub(view.harm_before_ns) <= limits.beside_each_ns)
         && work.predicted_ns <= limits.beside_budget_ns
@@ -310,7 +295,6 @@ mod tests {
         beside_budget_ns: 100_000,
         beside_harm_ns: 50_000,
         beside_each_ns: 0,
-        beside_block_ns: 40_000,
         beside_cost_256: 256,
         busy_256: 256,
         guard_ns: 30_000,
@@ -342,7 +326,6 @@ mod tests {
         Work {
             predicted_ns: micros * 1_000,
             block_ns: micros * 1_000,
-            longest_ns: micros * 1_000,
             sms_needed: 132,
             bottleneck: Bottleneck::Memory,
             kind: Kind::Kernel,
@@ -359,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_queue_pays_once_or_each_of_it_its_part() {
-        let work = Work { block_ns: 1_000, longest_ns: 1_000, ..kernel(20) };
+        let work = Work { block_ns: 1_000, ..kernel(20) };
         let view = |harm_ns, harm_before_ns, each_ns| View {
             limits: Limits { beside_each_ns: each_ns, ..GATED },
             harm_ns,
@@ -389,7 +372,7 @@ mod tests {
     fn a_burst_holds_what_would_disturb_it() {
         check(BURST, kernel(200), Err(Reason::Burst));
         check(BURST, kernel(40), Ok(()));
-        check(BURST, kernel(41), Err(Reason::Burst));
+        check(BURST, kernel(60), Err(Reason::Burst));
         check(View { harm_ns: 49_000, ..BURST }, kernel(40), Err(Reason::Burst));
         check(View { in_flight_ns: 61_000, ..BURST }, kernel(40), Err(Reason::Burst));
         let strict = Limits { beside_budget_ns: 0, ..GATED };
@@ -458,16 +441,11 @@ mod tests {
     }
 
     #[test]
-    fn fences_part_what_is_long_and_what_has_long_blocks() {
-        let work = |micros: u64, block: u64| Work { longest_ns: block * 1_000, ..kernel(micros) };
-        let parts = |piece: &Work, next: &Work, budget| parts(piece, next, budget, 100_000);
+    fn fences_part_what_is_long() {
         let budget_ns = 1_000_000;
-        assert!(!parts(&work(0, 5), &work(9_000, 5), budget_ns), "nothing is parted from nothing");
-        assert!(!parts(&work(300, 5), &work(200, 5), budget_ns));
-        assert!(parts(&work(300, 5), &work(201, 5), budget_ns));
-        assert!(parts(&work(130, 5), &work(20, 500), budget_ns));
-        assert!(parts(&work(130, 500), &work(20, 5), budget_ns));
-        assert!(!parts(&work(120, 5), &work(20, 500), budget_ns), "too short to be parted");
-        assert!(!parts(&work(100, 5), &work(150, 5), 0), "there must be fences enough");
+        assert!(!parts(&kernel(0), &kernel(9_000), budget_ns), "nothing is parted from nothing");
+        assert!(!parts(&kernel(300), &kernel(200), budget_ns));
+        assert!(parts(&kernel(300), &kernel(201), budget_ns));
+        assert!(!parts(&kernel(100), &kernel(150), 0), "there must be fences enough");
     }
 }

@@ -23,18 +23,12 @@ pub(super) fn allowed(standing: &Standing, allowance: f64) -> f64 {
     let length_ns = standing.length_ns.max(1.0);
     let per_harm = (standing.per_harm + standing.doubt / 2.0).max(LEAST_DELAY);
     let harm_ns = standing.room_ns / per_harm;
-    // What was never done is not known to be harmless. Where less is done than may be it is the blocks that are too
-    // long, and the longest that may run beside bursts grow with the allowance.
+    // What was never done is not known to be harmless. Where less is done than may be it is single pieces of work that
+    // are too long, and the longest that may go beside bursts grow with the allowance.
     let first_ns = (FIRST + FILL * (1.0 - standing.busy())) * length_ns;
     let most_ns = MOST_GROWTH[0] * (standing.last_harm_ns + first_ns);
     let most_ns = most_ns.max(MOST_GROWTH[1] * allowance * length_ns);
     (harm_ns.min(most_ns) / length_ns).min(MOST)
-}
-
-/// How much longer blocks beside a burst may be than while the allowance is small. Where it is a whole burst all that
-/// the device can do beside one may be done, so they may be of any length.
-pub(super) fn longer_blocks(allowance: f64) -> f64 {
-    (1.0 + 2.0 * allowance) / (1.0 - allowance).max(0.0)
 }
 
 #[cfg(test)]
@@ -73,13 +67,5 @@ mod tests {
         check(seen(2.0), 0.2, 0.1);
         check(seen(0.2), 0.2, 0.6);
         check(seen(0.0), 4.0, MOST);
-    }
-
-    #[test]
-    fn blocks_of_any_length_go_where_all_may() {
-        assert!((longer_blocks(0.0) - 1.0).abs() < 1e-9);
-        assert!((longer_blocks(0.2) - 1.75).abs() < 1e-9);
-        assert_eq!((60_000.0 * longer_blocks(1.0)) as u64, u64::MAX);
-        assert_eq!((60_000.0 * longer_blocks(4.0)) as u64, u64::MAX);
     }
 }

@@ -93,8 +93,7 @@ mod tests {
 
     fn work(bottleneck: Bottleneck, block_us: u64, sms_needed: u32) -> Work {
         let (predicted_ns, block_ns) = (256_000, block_us * 1_000);
-        let longest_ns = block_ns;
-        Work { predicted_ns, block_ns, longest_ns, sms_needed, bottleneck, kind: Kind::Kernel }
+        Work { predicted_ns, block_ns, sms_needed, bottleneck, kind: Kind::Kernel }
     }
 
     /// Delay per nanosecond of work that takes the whole device.

@@ -48,7 +48,6 @@ pub(super) fn strict(yields_to: u64, budget_ns: u64, guard_ns: u64) -> Limits {
         beside_budget_ns: 0,
         beside_harm_ns: 0,
         beside_each_ns: 0,
-        beside_block_ns: 0,
         guard_ns,
         ..Limits::OPEN
     }

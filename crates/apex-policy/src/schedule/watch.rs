@@ -1,27 +1,26 @@
 //! What a latency-critical program loses to its neighbours, from its bursts alone.
 //!
-//! A burst is compared with the one before it of its size: where more harm was predicted for the one, was it longer, and
-//! by how much? The same of work that it came upon. So nothing has to be known of the program alone, and whatever else
-//! makes its bursts longer or shorter for a while (a processor that changes its speed, a neighbour that takes its
-//! caches) is not taken for harm that holding launches back could mend. A burst that is longer for reasons of its own
-//! meets more work, as long as more may go beside it: there harm is counted per time. Now and then a burst is left in
-//! peace, so that there is something to compare.
+//! What harm does to them the differences between them tell ([`super::slopes`]). Now and then a burst is left in peace, so
+//! that there is something to compare, and to say what a request takes alone.
 //!
 //! A request may be several bursts, if the program waits for the device in between. Bursts of a size that one of
 //! another size nearly always follows at once are the beginnings of requests and are joined with what follows.
 //!
 //! Requests that queue for the program are not seen here, but their wait grows with its bursts: so a queue is played
-//! through ([`super::play`]), with the lengths measured and with those alone. A burst out of the queue follows the one before it so closely that nobody else came between: those
-//! lengths are kept apart from the ones after a pause.
+//! through ([`super::play`]), with the lengths measured and with those alone. A burst out of the queue follows the one
+//! before it so closely that nobody else came between: those lengths are kept apart from the ones after a pause.
 
 use super::colocate::QUEUED_NS;
 use super::play::{LEAST, play};
 use super::policy::Burst;
+use super::slopes::{Delay, Met, Slopes};
 use std::collections::VecDeque;
 
 /// Requests that count.
 const RECENT: usize = 192;
 const RECENT_NS: u64 = 8_000_000_000;
+/// Those in peace that count.
+const PEACEFUL_ONES: usize = 64;
 /// Those that tell what is done now.
 const LAST: usize = 16;
 /// After so many of which none was in peace one is left in peace.
@@ -32,15 +31,8 @@ const SIZES: usize = 16;
 /// the most parts of one.
 const PARTS: u32 = 30;
 const MOST_PARTS: usize = 8;
-/// What is thought before any was seen: delay per nanosecond of predicted harm, and per nanosecond of work it comes upon,
-/// both with the weight of so many bursts that differ by this part of their length.
-const USUAL_DELAY: f64 = 1.0;
-const USUAL_WAIT: f64 = 0.5;
-const USUAL_WEIGHT: f64 = 16.0 * 0.05 * 0.05;
 /// A program that launches less often than this does not launch its kernels one by one.
 const PACED_NS: f64 = 150_000.0;
-/// A request with this part of the harm that was allowed could not have met more.
-const FULL: f64 = 0.8;
 /// Predicted harm of this part of a request's length is none.
 const PEACEFUL: f64 = 0.03;
 
@@ -52,8 +44,13 @@ pub(super) struct Watch {
     open: Option<Request>,
     /// Whether a burst of another size followed at once, for the last 32 of every size.
     followed: [u32; SIZES],
+    /// Those in peace, also from before that.
+    peaceful: VecDeque<Request>,
     /// Requests since one was in peace.
     disturbed: usize,
+    /// The last of every size, and what they say of harm.
+    before: [Option<Request>; SIZES],
+    slopes: Slopes,
 }
 
 /// A burst, or several that belong together.
@@ -91,11 +88,12 @@ impl Request {
         self.burst.harm_ns as f64
     }
 
-    /// The harm predicted for it had it been as long as is usual: where more could have been done to a longer one.
-    fn usual_harm_ns(&self, usual_ns: f64) -> f64 {
-        match self.harm_ns() < FULL * self.allowed_ns as f64 {
-            true => self.harm_ns() * usual_ns / self.length_ns().max(1.0),
-            false => self.harm_ns(),
+    fn met(&self) -> Met {
+        Met {
+            length_ns: self.length_ns(),
+            harm_ns: self.harm_ns(),
+            allowed_ns: self.allowed_ns as f64,
+            ahead_ns: self.ahead_ns(),
         }
     }
 
@@ -122,15 +120,6 @@ impl Request {
     fn shorter_ns(&self, by_ns: f64) -> f64 {
         (self.length_ns() - by_ns).max(self.length_ns() / 4.0)
     }
-}
-
-/// What a nanosecond adds to a burst: of predicted harm, and how sure that is, as a standard deviation; and of work that
-/// it came upon.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Delay {
-    per_harm: f64,
-    doubt: f64,
-    per_ahead: f64,
 }
 
 /// Where a program stands to its goal.
@@ -186,15 +175,23 @@ impl Watch {
                     continue;
                 }
                 self.recent.push_back(open);
-                self.disturbed = if open.is_peaceful() { 0 } else { self.disturbed + 1 };
+                if let Some(before) = self.before[open.size].replace(open) {
+                    self.slopes.observe(&before.met(), &open.met());
+                }
+                self.disturbed += 1;
+                if open.is_peaceful() {
+                    self.disturbed = 0;
+                    self.peaceful.push_back(open);
+                }
             }
             self.open = Some(Request::new(burst, queued, allowed_ns));
         }
         let newest = self.recent.back().map_or(0, |seen| seen.burst.end_ns);
-        while self.recent.len() > RECENT
-            || self.recent.front().is_some_and(|seen| seen.burst.end_ns + RECENT_NS < newest)
-        {
-            self.recent.pop_front();
+        for (seen, most) in [(&mut self.recent, RECENT), (&mut self.peaceful, PEACEFUL_ONES)] {
+            let is_old = |seen: &Request| seen.burst.end_ns + RECENT_NS < newest;
+            while seen.len() > most || seen.front().is_some_and(is_old) {
+                seen.pop_front();
+            }
         }
     }
 
@@ -208,7 +205,7 @@ impl Watch {
         if self.recent.len() < LEAST {
             return None;
         }
-        let mut lengths = self.alone_lengths(self.delay());
+        let mut lengths = self.alone_lengths(self.slopes.delay());
         lengths.sort_unstable_by(f64::total_cmp);
         Some(lengths[lengths.len() / 2] as u64)
     }
@@ -217,7 +214,7 @@ impl Watch {
     /// or, while there are too few of those, what is left without the delay.
     fn alone_lengths(&self, delay: Delay) -> Vec<f64> {
         let mut peaceful: [Vec<f64>; SIZES] = Default::default();
-        for seen in self.recent.iter().filter(|seen| seen.is_peaceful()) {
+        for seen in &self.peaceful {
             peaceful[seen.size].push(seen.length_ns());
         }
         let alone = |(nth, seen): (usize, &Request)| match &peaceful[seen.size] {
@@ -226,46 +223,6 @@ impl Watch {
             _ => seen.alone_ns(delay),
         };
         self.recent.iter().enumerate().map(alone).collect()
-    }
-
-    /// What others add, from each request and the one before it of its size: the slopes of the differences in length
-    /// over those in harm and in what they came upon, drawn towards what is usual while they are few.
-    fn delay(&self) -> Delay {
-        // Mean lengths, of all and of each size.
-        let mut lengths = [(0.0, 0.0); SIZES];
-        for request in &self.recent {
-            let (sum, count) = &mut lengths[request.size];
-            (*sum, *count) = (*sum + request.length_ns(), *count + 1.0);
-        }
-        let length: f64 = lengths.iter().map(|(sum, _)| sum).sum();
-        let weight = USUAL_WEIGHT * (length / self.recent.len().max(1) as f64).max(1.0).powi(2);
-        // Sums of products of (harm, ahead), and of those with the length.
-        let (mut both, mut with_length) =
-            ([[weight, 0.0], [0.0, weight]], [USUAL_DELAY, USUAL_WAIT].map(|it| it * weight));
-        let (mut pairs, mut length2) = (0.0, 0.0);
-        let mut before: [Option<&Request>; SIZES] = [None; SIZES];
-        for request in &self.recent {
-            let Some(before) = before[request.size].replace(request) else { continue };
-            let differs = |of: fn(&Request) -> f64| of(request) - of(before);
-            let length = differs(Request::length_ns);
-            let (sum, count) = lengths[request.size];
-            let harm = |of: &Request| of.usual_harm_ns(sum / count);
-            let by = [harm(request) - harm(before), differs(Request::ahead_ns)];
-            for row in 0..2 {
-                with_length[row] += by[row] * length;
-                (0..2).for_each(|column| both[row][column] += by[row] * by[column]);
-            }
-            length2 += length * length;
-            pairs += 1.0;
-        }
-        let [[a, b], [_, d]] = both;
-        let [x, y] = with_length;
-        let determinant = a * d - b * b;
-        let per_harm = ((d * x - b * y) / determinant).max(0.0);
-        let per_ahead = ((y - b * per_harm) / d).clamp(0.0, 1.0);
-        let explained = per_harm * x + per_ahead * y;
-        let rest2 = (length2 - explained).max(0.0) / f64::max(pairs, 1.0);
-        Delay { per_harm, per_ahead, doubt: (rest2 * d / determinant).sqrt() }
     }
 
     /// By which part the longest of twenty requests of a size are longer than the usual one, alone.
@@ -298,7 +255,7 @@ impl Watch {
         // From one begin to another, so that the pauses are as many as the requests.
         let span = last.start_ns.saturating_sub(first.start_ns).max(1) as f64;
         let rate = (self.recent.len() - 1) as f64 / span;
-        let delay = self.delay();
+        let delay = self.slopes.delay();
         let alone = self.alone_lengths(delay);
         let spread = self.spread(&alone);
         let alone = |queued: bool| -> Vec<f64> {
@@ -374,51 +331,28 @@ mod tests {
     }
 
     #[test]
-    fn harm_is_what_bursts_with_more_of_it_take_longer() {
-        // The processor changes its speed all the time, slowly: that is no harm.
-        let of = |effect: u64, count: u64| {
-            watch((0..count).map(|nth| {
+    fn without_what_disturbs_they_are_the_same() {
+        let standing = |effect: u64| {
+            let seen = watch((0..190).map(|nth| {
                 let harm_ns = nth * nth % 7 * 100_000;
-                (5_000_000 + nth % 100 * 20_000 + effect * harm_ns / 10, harm_ns)
-            }))
+                (5_000_000 + nth % 100 * 20_000 + effect * harm_ns, harm_ns)
+            }));
+            seen.standing(0.5, |alone, _| alone * 1.2).unwrap()
         };
-        for (effect, expected) in [(0, 0.0), (5, 0.5), (20, 2.0)] {
-            let delay = of(effect, 190).delay();
-            assert!((delay.per_harm - expected).abs() < 0.25 && delay.doubt < 0.1, "{delay:?}");
-        }
-        // Alone they are the same.
-        let standing = |effect| of(effect, 190).standing(0.5, |alone, _| alone * 1.2).unwrap();
-        assert!((standing(20).length_ns / standing(0).length_ns - 1.0).abs() < 0.06);
+        assert!((standing(2).length_ns / standing(0).length_ns - 1.0).abs() < 0.06);
     }
 
     #[test]
-    fn before_anything_was_seen_harm_is_thought_to_be_harmful() {
-        let delay = watch((0..40).map(|_| (5_000_000, 0))).delay();
-        assert!((delay.per_harm - USUAL_DELAY).abs() < 1e-6, "{delay:?}");
+    fn a_few_say_nothing() {
         assert_eq!(watch((0..5).map(|_| (5_000_000, 0))).alone_ns(), None);
         assert_eq!(watch((0..5).map(|_| (5_000_000, 0))).standing(0.95, |alone, _| alone), None);
-    }
-
-    #[test]
-    fn longer_bursts_that_meet_more_work_are_not_longer_for_it() {
-        // Lengths that vary by themselves; a quarter of each is harm, but for one of 24 that is left in peace.
-        let mut watch = Watch::default();
-        for nth in 0..192_u64 {
-            let length_ns = 5_000_000 + nth * 7_919 % 1_000 * 2_000;
-            let harm_ns = if nth % 24 == 23 { 0 } else { length_ns / 4 };
-            watch.observe(&[burst(nth * 10_000_000, length_ns, harm_ns)], 10_000_000);
-        }
-        assert!(watch.delay().per_harm < 0.25, "{:?}", watch.delay());
-        // Taken as they are they would be.
-        watch.recent.iter_mut().for_each(|request| request.allowed_ns = 0);
-        assert!(watch.delay().per_harm > 0.4, "{:?}", watch.delay());
     }
 
     #[test]
     fn requests_that_differ_by_themselves_hide_more() {
         let spread = |step: u64| {
             let watch = watch((0..100).map(|nth| (5_000_000 + nth * 37 % 100 * step, 0)));
-            watch.spread(&watch.alone_lengths(watch.delay()))
+            watch.spread(&watch.alone_lengths(watch.slopes.delay()))
         };
         assert!(spread(0).abs() < 1e-9);
         assert!((spread(50_000) - 0.3).abs() < 0.03, "{}", spread(50_000));

@@ -28,6 +28,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A pause after which a launch belongs to another burst, whatever was waited for.
 const PAUSE_NS: u64 = 20_000_000;
+/// The part by which the need of multiprocessors shrinks with a burst that needs less.
+const SMS_FORGOTTEN: u64 = 8;
 /// One launch in so many tells its time.
 pub(super) const TELL_EVERY: u32 = 8;
 
@@ -37,8 +39,9 @@ pub(super) struct Bursts {
     open: AtomicBool,
     /// What was launched on all streams before this burst. Not on the page: others look there while it goes on.
     before: AtomicU64,
-    /// Copies of this burst.
+    /// Copies of this burst, and the most multiprocessors that a launch of it needs.
     copies: AtomicU64,
+    sms: AtomicU64,
     /// The sum of harm with which this burst began.
     harm_before: AtomicU64,
     pub(super) lanes: Lanes,
@@ -51,6 +54,7 @@ impl Bursts {
             open: AtomicBool::new(false),
             before: AtomicU64::new(0),
             copies: AtomicU64::new(0),
+            sms: AtomicU64::new(0),
             harm_before: AtomicU64::new(0),
             lanes: Lanes::new(),
             rhythm: Lock::new(Rhythm::default()),
@@ -104,8 +108,10 @@ impl Bursts {
             add(&self.copies, 1);
         }
         let sms = u64::from(work.sms_needed);
-        if sms > word(Own::Sms).load(Ordering::Relaxed) {
-            word(Own::Sms).store(sms, Ordering::Relaxed);
+        for most in [&self.sms, word(Own::Sms)] {
+            if sms > most.load(Ordering::Relaxed) {
+                most.store(sms, Ordering::Relaxed);
+            }
         }
         if launches >= TELL_EVERY || number.is_multiple_of(u64::from(TELL_EVERY)) {
             self.tell(page, slot);
@@ -139,7 +145,7 @@ impl Bursts {
         // The one that opens it is counted already.
         self.before.store(self.lanes.launched().wrapping_sub(1), Ordering::Relaxed);
         self.copies.store(0, Ordering::Relaxed);
-        store(Own::Sms, 0);
+        self.sms.store(0, Ordering::Relaxed);
         let others = page.setting(Setting::GatedSlots) & !(1 << slot);
         store(Own::BurstAhead, in_flight_of(page, others, now));
         let class = page.grant(slot, Grant::Class);
@@ -221,6 +227,9 @@ impl Bursts {
             let next = rhythm.period_ns().map_or(0, |period| burst.start_ns + period);
             store(Own::NextBurstAt, next);
         }
+        // The next one is thought to need as much from its beginning on, before it has launched anything.
+        let sms = load(Own::Sms);
+        store(Own::Sms, (sms - sms / SMS_FORGOTTEN).max(self.sms.load(Ordering::Relaxed)));
         store(Own::IdleSince, end);
         page.shared(Shared::BurstsOpen).fetch_and(!(1 << slot), Ordering::SeqCst);
         let_others_go(page, slot);
@@ -317,6 +326,24 @@ mod tests {
         };
         assert!(woken("beside", 1_000));
         assert!(!woken("strict", 0), "nobody has anything to decide");
+    }
+
+    #[test]
+    fn a_burst_is_thought_to_need_what_those_before_it_needed() {
+        let (page, bursts) = (page("sms"), Bursts::new());
+        let sms = || page.own(0, Own::Sms).load(Ordering::Relaxed);
+        let burst = |sms_needed| {
+            let work = Work { sms_needed, ..Work::default() };
+            bursts.touch(&page, 0, KEY, 1, &work);
+            bursts.waited(&page, 0, None);
+        };
+        burst(128);
+        bursts.touch(&page, 0, KEY, 0, &Work::default());
+        assert_eq!(sms(), 128, "its input copy says nothing");
+        bursts.waited(&page, 0, None);
+        assert_eq!(sms(), 112);
+        (0..40).for_each(|_| burst(16));
+        assert_eq!(sms(), 16);
     }
 
     #[test]

@@ -50,8 +50,7 @@ struct Piece {
     place: AtomicU32,
     before: AtomicU64,
     predicted: AtomicU64,
-    /// The longest of its blocks; and all of them, each as often as its launch is long.
-    longest: AtomicU64,
+    /// Times of its blocks, each as often as its launch is long.
     blocks: AtomicU64,
     sms: AtomicU32,
     pressed: [AtomicU64; 3],
@@ -83,7 +82,6 @@ impl Fences {
         Work {
             predicted_ns,
             block_ns: piece.blocks.load(Ordering::Relaxed) / predicted_ns.max(1),
-            longest_ns: piece.longest.load(Ordering::Relaxed),
             sms_needed: piece.sms.load(Ordering::Relaxed),
             bottleneck: Bottleneck::from_code(most as u8),
             kind: Kind::Kernel,
@@ -184,7 +182,7 @@ impl Piece {
         if self.fence.load(Ordering::Relaxed) != 0 {
             return false;
         }
-        for word in self.pressed.iter().chain([&self.predicted, &self.longest, &self.blocks]) {
+        for word in self.pressed.iter().chain([&self.predicted, &self.blocks]) {
             word.store(0, Ordering::Relaxed);
         }
         self.sms.store(0, Ordering::Relaxed);
@@ -196,7 +194,6 @@ impl Piece {
 
     fn add(&self, work: &Work) {
         self.predicted.fetch_add(work.predicted_ns, Ordering::Relaxed);
-        self.longest.fetch_max(work.longest_ns, Ordering::Relaxed);
         let blocks = work.predicted_ns.saturating_mul(work.block_ns.min(LONGEST_NS));
         self.blocks.fetch_add(blocks, Ordering::Relaxed);
         self.sms.fetch_max(work.sms_needed, Ordering::Relaxed);
@@ -256,9 +253,8 @@ impl Gate {
     pub(super) fn fence_before(&self, work: &Work, stream: u64, key: u64) {
         let (place, launched, fence) = self.flight.since_fence(key);
         let piece = self.fences.piece(fence);
-        let limit = |word| self.page.grant(self.slot, word);
-        let (budget, block) = (limit(Grant::BudgetNs), limit(Grant::BesideBlockNs));
-        let joins = fence != 0 && !parts(&self.fences.work(fence), work, budget, block);
+        let budget = self.page.grant(self.slot, Grant::BudgetNs);
+        let joins = fence != 0 && !parts(&self.fences.work(fence), work, budget);
         if joins && !self.is_past(fence) {
             return piece.add(work);
         }

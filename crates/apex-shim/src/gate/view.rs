@@ -49,7 +49,11 @@ impl Gate {
                 let left = usual.checked_sub(since(load(Own::BurstStart))).unwrap_or(u64::MAX);
                 view.burst_left_ns = view.burst_left_ns.max(left);
                 view.harm_before_ns = view.harm_before_ns.min(load(Own::BurstHarm));
-                view.burst_sms += u32::try_from(load(Own::Sms)).unwrap_or(0).min(self.sms);
+                // The first of a program may need all.
+                view.burst_sms += match u32::try_from(load(Own::Sms)) {
+                    Ok(sms @ 1..) => sms.min(self.sms),
+                    _ => self.sms,
+                };
             } else {
                 view.idle_ns = view.idle_ns.min(since(load(Own::IdleSince)));
                 let next = load(Own::NextBurstAt);
@@ -78,7 +82,6 @@ impl Gate {
             beside_budget_ns: word(Grant::BesideBudgetNs),
             beside_harm_ns: word(Grant::BesideHarmNs),
             beside_each_ns: word(Grant::BesideEachNs),
-            beside_block_ns: word(Grant::BesideBlockNs),
             beside_cost_256: word(Grant::BesideCost),
             busy_256: word(Grant::Busy),
             guard_ns: word(Grant::GuardNs),

@@ -157,7 +157,7 @@ impl Page {
     /// Whether a fence is due before a launch that follows this piece of work.
     pub(super) fn is_due(&self, program: usize, piece: &Work, next: &Work) -> bool {
         let limits = self.slots[program].limits.unwrap_or(Limits::OPEN);
-        parts(piece, next, limits.budget_ns, limits.beside_block_ns)
+        parts(piece, next, limits.budget_ns)
     }
 
     /// Asks whether the device may go through the fence before this piece of work.
@@ -349,7 +349,6 @@ pub(super) fn work(kernels: &[Kernel], predicted_ns: u64) -> Work {
     Work {
         predicted_ns,
         block_ns: blocks,
-        longest_ns: kernels.iter().map(|kernel| kernel.block_ns).max().unwrap_or(0),
         sms_needed: u32::try_from(sms / total).unwrap_or(u32::MAX),
         bottleneck,
         kind: if kernels.len() == 1 { Kind::Kernel } else { Kind::Graph },
