@@ -487,6 +487,32 @@ fn mps_is_started_by_the_first_and_stopped_by_the_last() {
     assert_eq!(noted.lines().collect::<Vec<_>>(), [&start, "quit"]);
 }
 
+#[test]
+fn a_program_at_rest_is_not_thought_to_disturb_bursts() {
+    let place = with_control(Place::new(), "exit 0");
+    let start = |class, program, words: &[&str]| {
+        place.start_watched(&["--mps", "--class", class], &linked(program), words)
+    };
+    let latency = start("latency", "bursts", &["1000000", "4", "3000", "300"]);
+    let page = Page::of(&place);
+    let urgent = page.slot(LATENCY);
+    // One burst of its own, and then a pause of ten minutes.
+    let resting = start("batch", "bursts", &["2", "400", "600000000", "250"]);
+    let at_rest = page.slot(BATCH);
+    until("it has launched", || page.word(at_rest, Own::Launches) >= 400);
+    let busy = start("batch", "fills_gpu", &["4000000"]);
+    let mut other = None;
+    until("work goes beside bursts", || {
+        other = (0..SLOTS).find(|&slot| slot != at_rest && page.word(slot, Own::Beside) > 20);
+        other.is_some()
+    });
+    let beside = page.word(at_rest, Own::Beside);
+    let seen = page.word(urgent, Own::Bursts);
+    until("a hundred bursts pass", || page.word(urgent, Own::Bursts) > seen + 100);
+    assert_eq!(page.word(at_rest, Own::Beside), beside);
+    [busy, resting, latency].into_iter().for_each(Running::kill_all);
+}
+
 /// The lines that speak of MPS beside the one about sharing.
 fn said_of_mps(ended: &Ended) -> Vec<&str> {
     let is_of_mps = |line: &&str| line.contains("MPS") && !line.contains("shared the GPU as");

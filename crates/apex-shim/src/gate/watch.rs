@@ -36,6 +36,8 @@ struct Waiting {
 #[derive(Default)]
 struct Watch {
     waiting: Option<Waiting>,
+    /// The last fence that the GPU had come to when it was open: it is not behind it any more, whoever closed it since.
+    passed: u32,
     /// The last fence that was gone through because nobody leads.
     failed_open: u32,
 }
@@ -105,6 +107,8 @@ impl Watch {
             // A burst may have begun after the look.
             if bursts() & !before != 0 {
                 page.close_fences(slot);
+            } else if is_before(last, through) {
+                self.passed = reached;
             }
             return if reached == last { IDLE_NS } else { LOOK_NS };
         }
@@ -125,7 +129,11 @@ impl Watch {
     /// A burst is open: lets those pieces through that may go beside it.
     fn look_beside(&mut self, gate: &Gate, mut view: View, reached: u32, last: u32, now: u64) {
         let (page, slot) = (&gate.page, gate.slot);
-        let mut through = page.through(slot).load(Ordering::SeqCst);
+        let word = page.through(slot);
+        let mut stands = word.load(Ordering::SeqCst);
+        // The last fence that the GPU may go through, or has.
+        let passed = self.passed == reached && is_before(stands, reached);
+        let mut through = if passed { reached } else { stands };
         // Pieces that were let through, from the one that runs to the last, are in flight; the next is asked about
         // before they end.
         let upon_ns = if is_before(through, reached) {
@@ -155,8 +163,7 @@ impl Watch {
             let work = gate.fences.work(next);
             let Admission::Go { harm_ns } = admit(&view, &work) else { return };
             // Another burst may have closed them.
-            let word = page.through(slot);
-            if word.compare_exchange(through, next, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            if word.compare_exchange(stands, next, Ordering::SeqCst, Ordering::Relaxed).is_err() {
                 return;
             }
             if harm_ns > 0 {
@@ -167,7 +174,10 @@ impl Watch {
                 gate.add(Own::Overdue, 1);
             }
             self.ends(gate, now);
-            through = next;
+            if next == reached {
+                self.passed = next;
+            }
+            (stands, through) = (next, next);
             view.harm_ns = view.harm_ns.saturating_add(harm_ns);
             view.in_flight_ns = view.in_flight_ns.saturating_add(work.predicted_ns);
             // Those behind it have not waited.
