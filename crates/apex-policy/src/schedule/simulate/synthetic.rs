@@ -184,19 +184,24 @@ fn gpt2_medium() -> Training {
         (1, 170_000, LONG, Compute),
         (2, 65_000, 4_000, Memory),
     ];
+    // The products with 50,257 columns, as long as they were measured: requests that came upon one waited for nearly all
+    // that was left of it, so a block lasts as long as the kernel.
     let head = [
-        (1, 1_500_000, 700_000, Compute),
+        (1, 5_700_000, 5_700_000, Compute),
         (3, 1_300_000, 48_000, Memory),
-        (2, 1_600_000, 700_000, Compute),
+        (1, 6_000_000, 6_000_000, Compute),
+        (1, 8_700_000, 8_700_000, Compute),
         (1, 900_000, 30_000, Memory),
     ];
     let optimiser = [(12, 1_270_000, 4_000, Memory)];
     let mut groups = Vec::new();
     (0..24).for_each(|_| groups.extend(forward));
-    groups.extend(head);
     (0..24).for_each(|_| groups.extend(backward));
     groups.extend(optimiser);
-    Training(groups)
+    // So that a step takes its measured time.
+    groups.iter_mut().for_each(|group| group.1 = group.1 * 6 / 7);
+    let (forward, rest) = groups.split_at(24 * forward.len());
+    Training([forward, &head, rest].concat())
 }
 
 fn kernel(nanos: u64, block_ns: u64, bottleneck: Bottleneck) -> Kernel {
