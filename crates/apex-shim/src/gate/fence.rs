@@ -282,7 +282,7 @@ impl Gate {
     fn is_past(&self, fence: u32) -> bool {
         let (page, slot) = (&self.page, self.slot);
         let through = page.through(slot).load(Ordering::Relaxed);
-        is_before(through, self.fences.last())
+        !is_before(self.fences.last(), through)
             && page.reached(slot, fence).load(Ordering::Relaxed) == fence
     }
 }

@@ -130,10 +130,18 @@ impl Watch {
     fn look_beside(&mut self, gate: &Gate, mut view: View, reached: u32, last: u32, now: u64) {
         let (page, slot) = (&gate.page, gate.slot);
         let word = page.through(slot);
-        let mut stands = word.load(Ordering::SeqCst);
-        // The last fence that the GPU may go through, or has.
-        let passed = self.passed == reached && is_before(stands, reached);
-        let mut through = if passed { reached } else { stands };
+        let lets = |from: u32, to: u32| {
+            // Another burst may have closed them.
+            word.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        };
+        let mut through = word.load(Ordering::SeqCst);
+        // Where it is past, that changes nothing; and if it should still stand there it must not for ever.
+        if self.passed == reached && is_before(through, reached) {
+            if !lets(through, reached) {
+                return;
+            }
+            through = reached;
+        }
         // Pieces that were let through, from the one that runs to the last, are in flight; the next is asked about
         // before they end.
         let upon_ns = if is_before(through, reached) {
@@ -162,8 +170,7 @@ impl Watch {
             }
             let work = gate.fences.work(next);
             let Admission::Go { harm_ns } = admit(&view, &work) else { return };
-            // Another burst may have closed them.
-            if word.compare_exchange(stands, next, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            if !lets(through, next) {
                 return;
             }
             if harm_ns > 0 {
@@ -177,7 +184,7 @@ impl Watch {
             if next == reached {
                 self.passed = next;
             }
-            (stands, through) = (next, next);
+            through = next;
             view.harm_ns = view.harm_ns.saturating_add(harm_ns);
             view.in_flight_ns = view.in_flight_ns.saturating_add(work.predicted_ns);
             // Those behind it have not waited.
