@@ -38,6 +38,9 @@ struct Watch {
     waiting: Option<Waiting>,
     /// The last fence that the GPU had come to when it was open: it is not behind it any more, whoever closed it since.
     passed: u32,
+    /// The last fence that the GPU was seen to have come to, and for how long it worked undisturbed behind it since.
+    runs: (u32, u64),
+    looked_at: u64,
     /// The last fence that was gone through because nobody leads.
     failed_open: u32,
 }
@@ -81,6 +84,7 @@ impl Watch {
     fn look(&mut self, gate: &Gate) -> u64 {
         let (page, slot) = (&gate.page, gate.slot);
         let now = monotonic_nanos();
+        let since_look = now.saturating_sub(std::mem::replace(&mut self.looked_at, now));
         let last = gate.fences.last();
         let through = page.through(slot).load(Ordering::SeqCst);
         let reached = gate.last_reached();
@@ -95,8 +99,12 @@ impl Watch {
         // What waits behind fences the program was not given.
         view.admitted_ns = view.admitted_ns.saturating_sub(gate.flight.in_flight_ns());
         if is_free(&view) {
+            // Behind the last one there may be more than is seen until the next look.
+            let goes_on = self.runs.0 == reached && reached != last;
+            let ran = if goes_on { self.runs.1 + since_look } else { 0 };
+            self.runs = (reached, ran);
             let piece_ns = gate.fences.work(reached).predicted_ns;
-            page.own(slot, Own::PieceNs).store(piece_ns, Ordering::Relaxed);
+            page.own(slot, Own::PieceNs).store(piece_ns.saturating_sub(ran), Ordering::Relaxed);
             self.ends(gate, now);
             let goes_anyway = before != 0 || is_before(through, last);
             if view.controller_age_ns > STALE_NS && goes_anyway && self.failed_open != reached {
