@@ -75,9 +75,10 @@ impl Slopes {
             return;
         }
         let differs = |of: &dyn Fn(&Met) -> f64| of(next) - of(before);
-        // What makes it longer by more than that is something else.
-        let longer = differs(&|it| it.length_ns).clamp(-usual_ns, usual_ns);
         let met = [differs(&|it| it.harm_at_ns(length_ns)), differs(&|it| it.ahead_ns)];
+        // What makes it longer by more than that is something else.
+        let most = usual_ns + met[0].abs() + met[1].abs();
+        let longer = differs(&|it| it.length_ns).clamp(-most, most);
         let delay = self.delay();
         let rest = longer - delay.per_harm * met[0] - delay.per_ahead * met[1];
         add(&mut self.rest2, (rest / usual_ns).powi(2));
