@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// First word of both files; another digit with every change of their form.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT5");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT6");
 /// Programs that can share one GPU.
 pub const SLOTS: usize = 64;
 /// Words of either file before its first slot.
@@ -160,7 +160,7 @@ pub enum Own {
     BurstHarm = 15,
     /// Multiprocessors its launches fill.
     Sms = 16,
-    /// Others' predicted time in flight when this burst began.
+    /// Others' predicted time in flight when this burst began. Whoever yields to it says it better after its next look.
     BurstAhead = 18,
 
     /// Predicted time of what it has left on the GPU.
@@ -204,6 +204,8 @@ pub enum Own {
     Through = 256,
     /// Its low half is the number of the last fence there is.
     Fence = 264,
+    /// Its low half is the last fence that the GPU was past when they were closed: what lies behind it runs.
+    Past = 272,
 }
 
 /// Words of a kept burst.
@@ -242,6 +244,13 @@ pub fn claimed_by(claim: u64) -> u32 {
 #[must_use]
 pub fn believed_in_flight(told_ns: u64, told_at: u64, now: u64) -> u64 {
     told_ns.saturating_sub(now.saturating_sub(told_at))
+}
+
+/// Whether one fence comes before another; their numbers begin anew.
+#[inline]
+#[must_use]
+pub fn is_before(one: u32, other: u32) -> bool {
+    one.wrapping_sub(other).cast_signed() < 0
 }
 
 /// State letter and start time of a process; none if there is no such process.
@@ -513,14 +522,35 @@ impl Page {
         self.half(own(slot, Own::Fence), 0)
     }
 
+    /// The last fence that the GPU was past when they were closed.
+    #[must_use]
+    pub fn past(&self, slot: usize) -> &'static AtomicU32 {
+        self.half(own(slot, Own::Past), 0)
+    }
+
+    /// The last fence that the GPU has come to; zero for none of those that it still has.
+    #[must_use]
+    pub fn last_reached(&self, slot: usize) -> u32 {
+        let last = self.fence(slot).load(Ordering::SeqCst);
+        (0..FENCES)
+            .map(|back| last.wrapping_sub(back))
+            .find(|&fence| self.reached(slot, fence).load(Ordering::Acquire) == fence)
+            .unwrap_or(0)
+    }
+
     /// Lets work of a slot through all its fences, those to come too.
     pub fn open_fences(&self, slot: usize) {
         let far = self.fence(slot).load(Ordering::Relaxed).wrapping_add(FAR);
         self.through(slot).store(far, Ordering::SeqCst);
     }
 
-    /// Lets no more work of a slot through: what lies behind the next fence waits there.
+    /// Lets no more work of a slot through: what lies behind the next fence waits there. Where the GPU is by then cannot
+    /// be seen later: a fence that it has come to may be one that it stands at.
     pub fn close_fences(&self, slot: usize) {
+        let reached = self.last_reached(slot);
+        if !is_before(self.through(slot).load(Ordering::Relaxed), reached) {
+            self.past(slot).store(reached, Ordering::Relaxed);
+        }
         let far = self.fence(slot).load(Ordering::Relaxed).wrapping_sub(FAR);
         self.through(slot).store(far, Ordering::SeqCst);
     }
@@ -693,6 +723,23 @@ mod tests {
             page.open_fences(3);
             assert!(goes(last) && goes(last.wrapping_add(FENCES)));
         }
+        // What the GPU has come to while they were open it is past, and not what it came to since.
+        page.fence(3).store(8, Ordering::Relaxed);
+        page.open_fences(3);
+        for (reached, through, past) in
+            [(4, None, 4), (5, None, 4), (6, Some(6), 6), (7, Some(6), 6)]
+        {
+            page.reached(3, reached).store(reached, Ordering::Relaxed);
+            if let Some(through) = through {
+                page.through(3).store(through, Ordering::Relaxed);
+            }
+            page.close_fences(3);
+            assert_eq!(
+                (page.last_reached(3), page.past(3).load(Ordering::Relaxed)),
+                (reached, past)
+            );
+        }
+        page.open_fences(3);
         // The places of the last fences are apart from each other and from everything else.
         for fence in 1..=FENCES {
             page.reached(3, fence).store(fence, Ordering::Relaxed);

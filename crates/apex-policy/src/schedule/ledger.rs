@@ -123,7 +123,11 @@ impl Ledger {
                 } else {
                     program.admitted_ns.saturating_add(room as u64)
                 },
-                owed_ns: program.admitted_ns.saturating_add(entry.owed_ns.max(0.0) as u64),
+                // Who is owed nothing goes by no total: what was admitted is known to a few milliseconds only.
+                owed_ns: match entry.owed_ns as u64 {
+                    0 => 0,
+                    owed_ns => program.admitted_ns.saturating_add(owed_ns),
+                },
             });
         }
         self.entries.retain(|_, entry| entry.seen_ns == now_ns);
@@ -192,6 +196,9 @@ mod tests {
             owed.push(ledger.settle(step * 2_000_000, &programs, |_| Some(0))[0].owed_ns);
         }
         assert_eq!(owed[400], 0);
+        // Nor is one that gets more than that, whatever it was given before.
+        let programs = [program(2, 1.0, 7_000_000, true)];
+        assert_eq!(ledger.settle(2_002_000_000, &programs, |_| Some(0))[0].owed_ns, 0);
         let expected = (MINIMUM_SHARE * 1e9) as u64;
         assert!(owed[1_000].abs_diff(expected) < expected / 50, "{}", owed[1_000]);
     }

@@ -16,7 +16,7 @@ use super::{Gate, watch};
 use crate::capture;
 use crate::exports::driver;
 use crate::process::{knobs, log_line};
-use apex_core::gate_page::{FENCES, Grant, Own, Page, Setting, Shared};
+use apex_core::gate_page::{FENCES, Grant, Own, Page, Setting, Shared, is_before};
 use apex_cuda::types::{CUDA_SUCCESS, CUcontext, CUdeviceptr, CUresult, CUstream};
 use apex_policy::schedule::{Bottleneck, Kind, Work, parts};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -268,15 +268,6 @@ impl Gate {
         }
     }
 
-    /// The last fence that the GPU has come to; zero for none of those that it still has.
-    pub(super) fn last_reached(&self) -> u32 {
-        let last = self.fences.last();
-        (0..FENCES)
-            .map(|back| last.wrapping_sub(back))
-            .find(|&fence| self.page.reached(self.slot, fence).load(Ordering::Acquire) == fence)
-            .unwrap_or(0)
-    }
-
     /// Whether the GPU has gone through this fence while the next one would stop it: what is launched now must not
     /// follow at once.
     fn is_past(&self, fence: u32) -> bool {
@@ -294,11 +285,6 @@ pub(super) fn before_fence(page: &Page, slot: usize, left_ns: u64) -> u64 {
         0 => left_ns,
         _ => left_ns.min(page.own(slot, Own::PieceNs).load(Ordering::Relaxed)),
     }
-}
-
-/// Whether one number comes before another, of numbers that begin anew.
-pub(super) fn is_before(one: u32, other: u32) -> bool {
-    (one.wrapping_sub(other) as i32) < 0
 }
 
 /// A burst of the program in this slot has begun: who yields to it stops at the next fence. Whoever may go on beside it

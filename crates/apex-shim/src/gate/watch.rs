@@ -6,10 +6,9 @@
 //! that the program does can stop it. It is begun with the first fence and lasts as long as the process.
 
 use super::Gate;
-use super::fence::is_before;
 use super::view::bits;
 use crate::process::guard;
-use apex_core::gate_page::{FENCES, Own, Shared};
+use apex_core::gate_page::{FENCES, Own, Shared, is_before};
 use apex_core::time::monotonic_nanos;
 use apex_policy::schedule::{Admission, STALE_NS, View, admit, is_free};
 use std::sync::atomic::Ordering;
@@ -36,11 +35,11 @@ struct Waiting {
 #[derive(Default)]
 struct Watch {
     waiting: Option<Waiting>,
-    /// The last fence that the GPU had come to when it was open: it is not behind it any more, whoever closed it since.
-    passed: u32,
-    /// The last fence that the GPU was seen to have come to, and for how long it worked undisturbed behind it since.
+    /// The last fence that the GPU was seen to have come to, and for how long it was past it since, about.
     runs: (u32, u64),
     looked_at: u64,
+    /// When the last burst began that was looked at.
+    burst: u64,
     /// The last fence that was gone through because nobody leads.
     failed_open: u32,
 }
@@ -87,7 +86,7 @@ impl Watch {
         let since_look = now.saturating_sub(std::mem::replace(&mut self.looked_at, now));
         let last = gate.fences.last();
         let through = page.through(slot).load(Ordering::SeqCst);
-        let reached = gate.last_reached();
+        let reached = page.last_reached(slot);
         let waited = self.waiting.map_or(0, |waiting| now.saturating_sub(waiting.since));
         let yields_to = gate.yields_to();
         let bursts = || page.shared(Shared::BurstsOpen).load(Ordering::SeqCst) & yields_to;
@@ -96,15 +95,12 @@ impl Watch {
             gate.tell_flight(now);
         }
         let mut view = gate.sight(now, waited);
-        // What waits behind fences the program was not given.
-        view.admitted_ns = view.admitted_ns.saturating_sub(gate.flight.in_flight_ns());
+        // What waits behind fences the program was not given; counted as the controller counts it.
+        let in_flight_ns = page.own(slot, Own::InFlightNs).load(Ordering::Relaxed);
+        view.admitted_ns = view.admitted_ns.saturating_sub(in_flight_ns);
         if is_free(&view) {
-            // Behind the last one there may be more than is seen until the next look.
-            let goes_on = self.runs.0 == reached && reached != last;
-            let ran = if goes_on { self.runs.1 + since_look } else { 0 };
-            self.runs = (reached, ran);
-            let piece_ns = gate.fences.work(reached).predicted_ns;
-            page.own(slot, Own::PieceNs).store(piece_ns.saturating_sub(ran), Ordering::Relaxed);
+            let left_ns = self.left_ns(gate, reached, last, since_look);
+            page.own(slot, Own::PieceNs).store(left_ns, Ordering::Relaxed);
             self.ends(gate, now);
             let goes_anyway = before != 0 || is_before(through, last);
             if view.controller_age_ns > STALE_NS && goes_anyway && self.failed_open != reached {
@@ -115,8 +111,6 @@ impl Watch {
             // A burst may have begun after the look.
             if bursts() & !before != 0 {
                 page.close_fences(slot);
-            } else if is_before(last, through) {
-                self.passed = reached;
             }
             return if reached == last { IDLE_NS } else { LOOK_NS };
         }
@@ -129,14 +123,35 @@ impl Watch {
         }
         match reached {
             0 => self.ends(gate, now),
-            _ => self.look_beside(gate, view, reached, last, now),
+            _ => self.look_beside(gate, view, [reached, last], now, since_look),
         }
         if is_near(gate, now) { 0 } else { BURST_NS }
     }
 
+    /// What is left of the piece that the GPU is at. Behind the last fence there may be more than is seen until the next
+    /// look.
+    fn left_ns(&mut self, gate: &Gate, reached: u32, last: u32, since_look: u64) -> u64 {
+        let ran = match self.runs.0 == reached {
+            _ if reached == last => 0,
+            true => self.runs.1 + since_look,
+            false => since_look / 2,
+        };
+        self.runs = (reached, ran);
+        gate.fences.work(reached).predicted_ns.saturating_sub(ran)
+    }
+
     /// A burst is open: lets those pieces through that may go beside it.
-    fn look_beside(&mut self, gate: &Gate, mut view: View, reached: u32, last: u32, now: u64) {
+    fn look_beside(
+        &mut self,
+        gate: &Gate,
+        mut view: View,
+        [reached, last]: [u32; 2],
+        now: u64,
+        since_look: u64,
+    ) {
         let (page, slot) = (&gate.page, gate.slot);
+        let is_past = page.past(slot).load(Ordering::Relaxed) == reached;
+        let new = self.new_burst(gate);
         let word = page.through(slot);
         let lets = |from: u32, to: u32| {
             // Another burst may have closed them.
@@ -144,7 +159,7 @@ impl Watch {
         };
         let mut through = word.load(Ordering::SeqCst);
         // Where it is past, that changes nothing; and if it should still stand there it must not for ever.
-        if self.passed == reached && is_before(through, reached) {
+        if is_past && is_before(through, reached) {
             if !lets(through, reached) {
                 return;
             }
@@ -159,14 +174,20 @@ impl Watch {
                 gate.add(Own::Holds, 1);
                 gate.add(Own::HeldNow, 1);
             }
-            // Maybe it was past the fence when that was closed.
-            gate.fences.work(reached).predicted_ns.saturating_sub(view.waited_ns)
+            self.runs = (reached, 0);
+            0
         } else {
             self.ends(gate, now);
+            let left_ns = self.left_ns(gate, reached, last, since_look);
+            // Behind the last fence there may also be nothing any more, and then the burst has said all there is.
+            if let Some((burst, began)) = new.filter(|_| is_past && reached != last) {
+                let then_ns = left_ns + now.saturating_sub(began);
+                page.own(burst, Own::BurstAhead).fetch_max(then_ns, Ordering::Relaxed);
+            }
             let let_through = through.wrapping_sub(reached).min(FENCES);
             let works =
-                (0..=let_through).map(|ahead| gate.fences.work(reached.wrapping_add(ahead)));
-            let beside_ns = works.map(|work| work.predicted_ns).sum();
+                (1..=let_through).map(|ahead| gate.fences.work(reached.wrapping_add(ahead)));
+            let beside_ns = left_ns + works.map(|work| work.predicted_ns).sum::<u64>();
             view.in_flight_ns = view.in_flight_ns.saturating_add(beside_ns);
             beside_ns
         };
@@ -189,15 +210,22 @@ impl Watch {
                 gate.add(Own::Overdue, 1);
             }
             self.ends(gate, now);
-            if next == reached {
-                self.passed = next;
-            }
             through = next;
             view.harm_ns = view.harm_ns.saturating_add(harm_ns);
             view.in_flight_ns = view.in_flight_ns.saturating_add(work.predicted_ns);
             // Those behind it have not waited.
             view.waited_ns = 0;
         }
+    }
+
+    /// A burst that has begun since the last look at one: whose, and when.
+    fn new_burst(&mut self, gate: &Gate) -> Option<(usize, u64)> {
+        let open = gate.page.shared(Shared::BurstsOpen).load(Ordering::Relaxed) & gate.yields_to();
+        let began = |slot| (slot, gate.page.own(slot, Own::BurstStart).load(Ordering::Relaxed));
+        let last = bits(open).map(began).max_by_key(|&(_, began)| began)?;
+        let is_new = last.1 > self.burst;
+        self.burst = self.burst.max(last.1);
+        is_new.then_some(last)
     }
 
     /// Nothing waits any more.
