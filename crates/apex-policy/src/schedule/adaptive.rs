@@ -28,8 +28,8 @@ const LOOP_NS: u64 = 100_000_000;
 /// Response over that alone which is aimed at where nothing was promised, if all requests take the same time; more as
 /// far as they differ by themselves, by this part of what the longest of twenty are longer: that hides as much. What
 /// comes of it is a little more, because the device is slower where others work too.
-const GOAL: f64 = 1.06;
-const HIDDEN: f64 = 0.7;
+const GOAL: f64 = 1.09;
+const HIDDEN: f64 = 0.5;
 const MOST_GOAL: f64 = 1.35;
 /// A delay by these parts of the same, of requests after a pause and of each, is not felt however late the responses are:
 /// then it is something else.
@@ -196,7 +196,9 @@ impl Learned {
             if let Some(ended) = self.last_end_ns {
                 let pause_ns = burst.start_ns.saturating_sub(ended);
                 self.pauses.observe(pause_ns);
-                self.pause_ns += (pause_ns as f64 - self.pause_ns) * NEWEST;
+                // A rest is no pause, unless there are many.
+                let most_ns = (4.0 * self.pause_ns).max(QUIET_NS as f64);
+                self.pause_ns += ((pause_ns as f64).min(most_ns) - self.pause_ns) * NEWEST;
             }
             self.last_end_ns = Some(burst.end_ns);
             if burst.ahead_ns > 0 {
@@ -263,11 +265,13 @@ impl Learned {
             return Limits { early_ns, ..closed };
         }
         let worth = WORTH[usize::from(program.sla.is_some())];
+        let [harm_ns, each_ns] = [self.allowance, self.each].map(|it| it * length as f64);
+        let budget_ns = self.budget_ns * BESIDE * (1.0 + 4.0 * self.allowance);
         Limits {
             early_ns,
-            beside_budget_ns: (self.budget_ns * BESIDE * (1.0 + 4.0 * self.allowance)) as u64,
-            beside_harm_ns: (self.allowance * length as f64) as u64,
-            beside_each_ns: (self.each * length as f64) as u64,
+            beside_budget_ns: budget_ns.max(harm_ns) as u64,
+            beside_harm_ns: harm_ns as u64,
+            beside_each_ns: each_ns as u64,
             beside_cost_256: (256.0 * worth / self.per_harm.max(0.01)) as u64,
             busy_256: (256.0 * self.busy) as u64,
             ..closed

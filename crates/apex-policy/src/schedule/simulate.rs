@@ -19,7 +19,7 @@ use super::{Bottleneck, Class, Policy, Sla};
 
 pub use outcome::{Outcome, ProgramOutcome, percentile};
 pub use random::Random;
-pub use synthetic::{Synthetic, Training, gpu_bound_pair, random_mix};
+pub use synthetic::{Synthetic, Training, gpt2_training, gpu_bound_pair, random_mix};
 
 /// One kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,8 @@
 //!
 //! Requests that queue for the program are not seen here, but their wait grows with its bursts: so a queue is played
 //! through ([`super::play`]), with the lengths measured and with those alone. A burst out of the queue follows the one
-//! before it so closely that nobody else came between: those lengths are kept apart from the ones after a pause.
+//! before it so closely that nobody else came between: those lengths are kept apart from the ones after a pause. Work that
+//! was let go beside the one before may still run beside it: that is the delay of the one before, and it was not in peace.
 
 use super::colocate::QUEUED_NS;
 use super::play::{LEAST, play};
@@ -19,8 +20,10 @@ use std::collections::VecDeque;
 /// Requests that count.
 const RECENT: usize = 192;
 const RECENT_NS: u64 = 8_000_000_000;
-/// Those in peace that count.
+/// Those in peace that count, and how many of them however long ago they were: what a program takes alone is not learned
+/// anew after every pause, while it is disturbed.
 const PEACEFUL_ONES: usize = 64;
+const PEACEFUL_KEPT: usize = 24;
 /// Those that tell what is done now.
 const LAST: usize = 16;
 /// After so many of which none was in peace one is left in peace.
@@ -31,6 +34,8 @@ const SIZES: usize = 16;
 /// the most parts of one.
 const PARTS: u32 = 30;
 const MOST_PARTS: usize = 8;
+/// Requests that are so many times further apart than usual have a rest between them.
+const RESTS: u64 = 16;
 /// A program that launches less often than this does not launch its kernels one by one.
 const PACED_NS: f64 = 150_000.0;
 /// Predicted harm of this part of a request's length is none.
@@ -48,8 +53,9 @@ pub(super) struct Watch {
     peaceful: VecDeque<Request>,
     /// Requests since one was in peace.
     disturbed: usize,
-    /// The last of every size, and what they say of harm.
-    before: [Option<Request>; SIZES],
+    /// The last one, until it is known what it left to the next; the one before it of every size, and what they say of harm.
+    last: Option<(usize, Met)>,
+    before: [Option<Met>; SIZES],
     slopes: Slopes,
 }
 
@@ -64,11 +70,14 @@ struct Request {
     parts: usize,
     /// Harm that may have been done to it.
     allowed_ns: u64,
+    /// It came out of a queue behind one that was harmed.
+    follows_harm: bool,
 }
 
 impl Request {
     fn new(burst: &Burst, queued: bool, allowed_ns: u64) -> Request {
-        Request { burst: *burst, queued, size: size(burst), parts: 1, allowed_ns }
+        let follows_harm = false;
+        Request { burst: *burst, queued, size: size(burst), parts: 1, allowed_ns, follows_harm }
     }
 
     fn join(&mut self, burst: &Burst) {
@@ -102,9 +111,14 @@ impl Request {
         self.burst.ahead_ns as f64
     }
 
+    /// Whether next to nothing was done to it, as far as is known.
+    fn is_unharmed(&self) -> bool {
+        self.harm_ns() + self.ahead_ns() / 2.0 <= PEACEFUL * self.length_ns()
+    }
+
     /// Whether next to nothing disturbed it.
     fn is_peaceful(&self) -> bool {
-        self.harm_ns() + self.ahead_ns() / 2.0 <= PEACEFUL * self.length_ns()
+        self.is_unharmed() && !self.follows_harm
     }
 
     /// Its length without what ran beside it.
@@ -174,10 +188,10 @@ impl Watch {
                     self.open = Some(open);
                     continue;
                 }
+                let is_harmed = |seen: &Request| !seen.is_unharmed();
+                open.follows_harm = open.queued && self.recent.back().is_some_and(is_harmed);
                 self.recent.push_back(open);
-                if let Some(before) = self.before[open.size].replace(open) {
-                    self.slopes.observe(&before.met(), &open.met());
-                }
+                self.learn(&open);
                 self.disturbed += 1;
                 if open.is_peaceful() {
                     self.disturbed = 0;
@@ -187,12 +201,40 @@ impl Watch {
             self.open = Some(Request::new(burst, queued, allowed_ns));
         }
         let newest = self.recent.back().map_or(0, |seen| seen.burst.end_ns);
-        for (seen, most) in [(&mut self.recent, RECENT), (&mut self.peaceful, PEACEFUL_ONES)] {
-            let is_old = |seen: &Request| seen.burst.end_ns + RECENT_NS < newest;
-            while seen.len() > most || seen.front().is_some_and(is_old) {
+        let is_old = |seen: &Request| seen.burst.end_ns + RECENT_NS < newest;
+        for (seen, kept, most) in
+            [(&mut self.recent, 0, RECENT), (&mut self.peaceful, PEACEFUL_KEPT, PEACEFUL_ONES)]
+        {
+            while seen.len() > most || seen.len() > kept && seen.front().is_some_and(is_old) {
                 seen.pop_front();
             }
         }
+    }
+
+    /// What a request says of harm, with what the next one had to bear of it.
+    fn learn(&mut self, seen: &Request) {
+        let usual_ns = (seen.follows_harm && seen.is_unharmed())
+            .then(|| self.peaceful_ns(seen.size))
+            .flatten();
+        let mut own = Some((seen.size, seen.met()));
+        if let Some((size, mut met)) = self.last.take() {
+            if let Some(usual_ns) = usual_ns {
+                met.length_ns = (met.length_ns + seen.length_ns() - usual_ns).max(1.0);
+                own = None;
+            }
+            if let Some(before) = self.before[size].replace(met) {
+                self.slopes.observe(&before, &met);
+            }
+        }
+        self.last = own;
+    }
+
+    /// The usual length of those of this size that were in peace.
+    fn peaceful_ns(&self, size: usize) -> Option<f64> {
+        let of_size = self.peaceful.iter().filter(|seen| seen.size == size);
+        let mut lengths: Vec<f64> = of_size.map(Request::length_ns).collect();
+        lengths.sort_unstable_by(f64::total_cmp);
+        (lengths.len() >= LEAST).then(|| lengths[lengths.len() / 2])
     }
 
     /// Whether the next one should not be disturbed.
@@ -240,6 +282,17 @@ impl Watch {
         (some.map(spread).sum::<f64>() / alone.len().max(1) as f64).min(1.0)
     }
 
+    /// Requests per nanosecond, while there are any: a rest says nothing of how they come when they come.
+    fn rate(&self) -> f64 {
+        let starts = || self.recent.iter().map(|seen| seen.burst.start_ns);
+        let apart = starts().zip(starts().skip(1)).map(|(one, next)| next.saturating_sub(one));
+        let mut apart: Vec<u64> = apart.collect();
+        apart.sort_unstable();
+        let most = RESTS * apart.get(apart.len() / 2).copied().unwrap_or(0).max(1);
+        let span: u64 = apart.iter().map(|&it| it.min(most)).sum();
+        apart.len() as f64 / span.max(1) as f64
+    }
+
     /// Where the program stands to a goal that is worked out from the quantile alone and how much requests differ by
     /// themselves; none before enough is known, or while no request comes after a pause.
     pub(super) fn standing(
@@ -247,14 +300,11 @@ impl Watch {
         quantile: f64,
         goal: impl Fn(f64, f64) -> f64,
     ) -> Option<Standing> {
-        let (first, last) = (self.recent.front()?.burst, self.recent.back()?.burst);
         let of = |queued: bool| self.recent.iter().filter(move |seen| seen.queued == queued);
         if self.recent.len() < LEAST * 2 || of(false).count() < LEAST {
             return None;
         }
-        // From one begin to another, so that the pauses are as many as the requests.
-        let span = last.start_ns.saturating_sub(first.start_ns).max(1) as f64;
-        let rate = (self.recent.len() - 1) as f64 / span;
+        let rate = self.rate();
         let delay = self.slopes.delay();
         let alone = self.alone_lengths(delay);
         let spread = self.spread(&alone);
@@ -346,6 +396,26 @@ mod tests {
     fn a_few_say_nothing() {
         assert_eq!(watch((0..5).map(|_| (5_000_000, 0))).alone_ns(), None);
         assert_eq!(watch((0..5).map(|_| (5_000_000, 0))).standing(0.95, |alone, _| alone), None);
+    }
+
+    #[test]
+    fn what_is_left_to_the_next_of_a_queue_counts_for_the_one_before() {
+        let mut watch = Watch::default();
+        for nth in 0..600_u64 {
+            let (start_ns, harm_ns) = (nth * 40_000_000, nth * nth % 7 * 200_000);
+            // Nearly all of the delay falls on the one behind it.
+            let (own_ns, left_ns) = (harm_ns / 10, harm_ns - harm_ns / 10);
+            watch.observe(
+                &[
+                    burst(start_ns, 5_000_000 + own_ns, harm_ns),
+                    burst(start_ns + 5_100_000 + own_ns, 5_000_000 + left_ns, 0),
+                ],
+                0,
+            );
+        }
+        let delay = watch.slopes.delay();
+        assert!((delay.per_harm - 1.0).abs() < 0.15, "{delay:?}");
+        assert!(watch.spread(&watch.alone_lengths(delay)) < 0.01);
     }
 
     #[test]

@@ -123,25 +123,24 @@ pub fn gpu_bound_pair(requests_per_second: f64, length_ns: u64, seed: u64) -> [P
             Step::Host(20_000),
         ]],
     };
-    let training = gpt2_medium();
-    let steps = training
-        .0
-        .iter()
-        .flat_map(|&(count, nanos, block_ns, on)| {
-            (0..count).flat_map(move |_| {
-                [Step::Host(6_000), Step::Launch(vec![kernel(nanos, block_ns, on)])]
-            })
-        })
-        .collect();
-    let batch = Program {
+    [requests, gpt2_training()]
+}
+
+/// The training of that pair.
+#[must_use]
+pub fn gpt2_training() -> Program {
+    let launch = |&(count, nanos, block_ns, on): &(u32, u64, u64, Bottleneck)| {
+        let launch = Step::Launch(vec![kernel(nanos, block_ns, on)]);
+        (0..count).flat_map(move |_| [Step::Host(6_000), launch.clone()])
+    };
+    Program {
         name: "gpt2-medium".into(),
         class: Class::Batch,
         share: 1.0,
         sla: None,
         arrivals: None,
-        passes: vec![steps],
-    };
-    [requests, batch]
+        passes: vec![gpt2_medium().0.iter().flat_map(launch).collect()],
+    }
 }
 
 /// Times of a block of a product.
