@@ -262,6 +262,16 @@ impl Running {
     }
 }
 
+/// A test that fails leaves nothing that runs on beside the others.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let group = format!("-{}", self.child.id());
+            let _ = Command::new("kill").args(["-s", "KILL", "--", &group]).status();
+        }
+    }
+}
+
 fn send(name: &str, to: &str) {
     let status = Command::new("kill").args(["-s", name, "--", to]).status();
     assert!(status.is_ok_and(|status| status.success()), "{name} cannot be sent to {to}");
