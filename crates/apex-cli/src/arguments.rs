@@ -341,7 +341,7 @@ fn configurations(word: &str) -> Result<Configurations, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchSched {
-    /// Only these cases; a pair takes about eight minutes under two systems, 14 under five, 23 under all.
+    /// Only these cases; a pair takes about eight minutes under two systems, 14 under five, 27 under all.
     #[arg(long, value_name = "CASE,...", value_delimiter = ',', alias = "pair")]
     pub(crate) only: Vec<String>,
     /// Only these systems. What is compared with, time-slicing, is always measured; up to five take turns with each

@@ -279,8 +279,9 @@ mod tests {
         let first = "time-slicing, apex, mps-priority, apex-blind, mps";
         assert_eq!(words(&all[..5], "gpu-bound"), [first]);
         assert_eq!(words(&all[..8], "gpu-bound"), [first, "mps-50, mps-25, streams"]);
-        assert_eq!(words(&all, "gpu-bound"), [first, "mps-50, mps-25, mps-75, streams, green"]);
-        assert_eq!(words(&all, "two-serving"), [first, "mps-50, mps-25, mps-75"]);
+        let second = "mps-50, mps-25, mps-75, apex-slicing, streams";
+        assert_eq!(words(&all, "gpu-bound"), [first, second, "green"]);
+        assert_eq!(words(&all, "two-serving"), [first, "mps-50, mps-25, mps-75, apex-slicing"]);
         // Those of one process give way to others, and stand beside them where there is place.
         let streams_before = [System::TimeSlicing, System::Streams, System::Apex];
         assert_eq!(words(&streams_before, "gpu-bound"), ["time-slicing, apex, streams"]);

@@ -129,7 +129,8 @@ impl Plan<'_> {
 
     /// The daemon that those of the systems share which use one.
     fn mps(&self, systems: &[System]) -> Option<Result<Mps>> {
-        let uses = |system: &System| system.is_mps() || (self.with_mps && system.is_apex());
+        let uses =
+            |system: &System| system.is_mps() || (self.with_mps && system.is_apex_with_mps());
         let start = || {
             let folder = tempfile::tempdir_in(self.folder.path()).context("no place for files")?;
             // The whole folder goes with this program.
@@ -149,7 +150,7 @@ impl Plan<'_> {
         // In memory where it can be: a GPU cannot be told of pages of a file on a disk.
         let pages = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir_in(&folder));
         let pages = pages.context("no place for pages")?;
-        let apex_with_mps = self.with_mps && system.is_apex();
+        let apex_with_mps = self.with_mps && system.is_apex_with_mps();
         let place = Place { folder: folder.path(), pages: pages.path(), mps, apex_with_mps };
         if let Some(mps) = mps.filter(|_| apex_with_mps) {
             mps.offer(&place.gate())?;

@@ -43,10 +43,11 @@ LOOP:
     ret;
 }
 ";
+/// A request takes about 10 ms on two cores: long enough that what the scheduler does for each is little beside it.
 const ELEMENTS: usize = 2048;
-const REQUEST_LAUNCHES: usize = 4;
+const REQUEST_LAUNCHES: usize = 8;
 const STEP_LAUNCHES: usize = 12;
-const ROUNDS: u32 = 300;
+const ROUNDS: u32 = 6_000;
 
 /// Works until told to stop.
 pub(crate) fn work(latency: bool, train: bool) -> Result<ExitCode> {

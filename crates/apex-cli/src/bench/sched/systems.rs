@@ -21,6 +21,8 @@ pub(super) enum System {
     Streams,
     /// One process with two green contexts, each with half of the multiprocessors.
     Green,
+    /// Apex without MPS: the GPU changes between the two, and one of them waits at its fences.
+    ApexSlicing,
     /// Apex without knowing how long launches take.
     ApexBlind,
     /// Apex.
@@ -29,7 +31,7 @@ pub(super) enum System {
 
 impl System {
     /// Every system, the most telling first: a run that is cut short has those.
-    pub(super) const ALL: [System; 10] = [
+    pub(super) const ALL: [System; 11] = [
         System::TimeSlicing,
         System::Apex,
         System::MpsPriority,
@@ -40,6 +42,7 @@ impl System {
         System::MpsThreads(25),
         System::MpsThreads(75),
         System::Green,
+        System::ApexSlicing,
     ];
 
     /// Its name.
@@ -53,6 +56,7 @@ impl System {
             System::MpsThreads(_) => "mps-50",
             System::Streams => "streams",
             System::Green => "green",
+            System::ApexSlicing => "apex-slicing",
             System::ApexBlind => "apex-blind",
             System::Apex => "apex",
         }
@@ -70,6 +74,11 @@ impl System {
     }
 
     pub(super) fn is_apex(self) -> bool {
+        matches!(self, System::Apex | System::ApexBlind | System::ApexSlicing)
+    }
+
+    /// Apex starts its programs as clients of MPS where there is one.
+    pub(super) fn is_apex_with_mps(self) -> bool {
         matches!(self, System::Apex | System::ApexBlind)
     }
 
