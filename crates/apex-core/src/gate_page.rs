@@ -528,10 +528,9 @@ impl Page {
         self.half(own(slot, Own::Past), 0)
     }
 
-    /// The last fence that the GPU has come to; zero for none of those that it still has.
+    /// The last fence that the GPU has come to, of those until `last`; zero for none of those that it still has.
     #[must_use]
-    pub fn last_reached(&self, slot: usize) -> u32 {
-        let last = self.fence(slot).load(Ordering::SeqCst);
+    pub fn last_reached(&self, slot: usize, last: u32) -> u32 {
         (0..FENCES)
             .map(|back| last.wrapping_sub(back))
             .find(|&fence| self.reached(slot, fence).load(Ordering::Acquire) == fence)
@@ -547,12 +546,12 @@ impl Page {
     /// Lets no more work of a slot through: what lies behind the next fence waits there. Where the GPU is by then cannot
     /// be seen later: a fence that it has come to may be one that it stands at.
     pub fn close_fences(&self, slot: usize) {
-        let reached = self.last_reached(slot);
+        let last = self.fence(slot).load(Ordering::SeqCst);
+        let reached = self.last_reached(slot, last);
         if !is_before(self.through(slot).load(Ordering::Relaxed), reached) {
             self.past(slot).store(reached, Ordering::Relaxed);
         }
-        let far = self.fence(slot).load(Ordering::Relaxed).wrapping_sub(FAR);
-        self.through(slot).store(far, Ordering::SeqCst);
+        self.through(slot).store(last.wrapping_sub(FAR), Ordering::SeqCst);
     }
 
     /// Where the mapped words of all programs lie, for whoever makes them known to a GPU.
@@ -735,7 +734,7 @@ mod tests {
             }
             page.close_fences(3);
             assert_eq!(
-                (page.last_reached(3), page.past(3).load(Ordering::Relaxed)),
+                (page.last_reached(3, 8), page.past(3).load(Ordering::Relaxed)),
                 (reached, past)
             );
         }

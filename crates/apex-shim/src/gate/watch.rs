@@ -86,7 +86,7 @@ impl Watch {
         let since_look = now.saturating_sub(std::mem::replace(&mut self.looked_at, now));
         let last = gate.fences.last();
         let through = page.through(slot).load(Ordering::SeqCst);
-        let reached = page.last_reached(slot);
+        let reached = page.last_reached(slot, last);
         let waited = self.waiting.map_or(0, |waiting| now.saturating_sub(waiting.since));
         let yields_to = gate.yields_to();
         let bursts = || page.shared(Shared::BurstsOpen).load(Ordering::SeqCst) & yields_to;
