@@ -15,9 +15,9 @@ const USUAL: [f64; 2] = [1.0, 0.5];
 const USUAL_WEIGHT: f64 = 16.0 * 0.05 * 0.05;
 /// Differences that count, about.
 const COUNTED: f64 = 192.0;
-/// One in what was met that is smaller, in parts of a usual request, says nothing of it; nor do requests that are
-/// shorter than this part.
+/// One in what was met that is smaller, in parts of a usual request, says nothing of it.
 const TOLD: f64 = 0.01;
+/// What is shorter than this part of a usual request is none.
 const SHORT: f64 = 0.1;
 /// A request with this part of the harm that was allowed could not have met more.
 const FULL: f64 = 0.8;
@@ -71,7 +71,7 @@ impl Slopes {
         let length_ns = f64::midpoint(before.length_ns, next.length_ns);
         let usual_ns = if self.usual_ns == 0.0 { length_ns.max(1.0) } else { self.usual_ns };
         self.learn_length(usual_ns, length_ns);
-        if length_ns < SHORT * usual_ns {
+        if !self.is_request(length_ns) {
             return;
         }
         let differs = |of: &dyn Fn(&Met) -> f64| of(next) - of(before);
@@ -81,7 +81,8 @@ impl Slopes {
         let longer = differs(&|it| it.length_ns).clamp(-most, most);
         let delay = self.delay();
         let rest = longer - delay.per_harm * met[0] - delay.per_ahead * met[1];
-        add(&mut self.rest2, (rest / usual_ns).powi(2));
+        // While usual requests are not known it may be any number of them.
+        add(&mut self.rest2, (rest / usual_ns).powi(2).min(1.0));
         add(&mut self.rests, 1.0);
         if met.iter().all(|it| it.abs() < TOLD * usual_ns) {
             return;
@@ -90,6 +91,11 @@ impl Slopes {
             add(&mut self.met_length[row], met[row] * longer);
             (0..2).for_each(|column| add(&mut self.met[row][column], met[row] * met[column]));
         }
+    }
+
+    /// Whether a burst of this length is one, as far as is known: programs also launch single kernels now and then.
+    pub(super) fn is_request(&self, length_ns: f64) -> bool {
+        length_ns >= SHORT * self.usual_ns
     }
 
     /// Longer ones count at once, but a single one for little; shorter ones count by their length.
@@ -176,6 +182,16 @@ mod tests {
         // But when it is no longer so.
         let delay = after(disturbed(2).chain((0..3).flat_map(|_| disturbed(12)))).delay();
         assert!((delay.per_harm - 1.2).abs() < 0.2, "{delay:?}");
+    }
+
+    #[test]
+    fn what_came_before_the_first_requests_leaves_no_doubt() {
+        let ahead_ns = |nth: u64| (nth % 2 * 100_000) as f64;
+        let first = (0..40).map(|nth| Met { ahead_ns: ahead_ns(nth), ..met(0, 0) });
+        let delay = after(first.clone().chain((0..20).map(|_| met(30_000, 0)))).delay();
+        assert!(delay.doubt < 6.0, "{delay:?}");
+        let delay = after(first.chain(disturbed(5))).delay();
+        assert!(delay.doubt < 0.5, "{delay:?}");
     }
 
     #[test]

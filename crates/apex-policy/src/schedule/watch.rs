@@ -20,10 +20,11 @@ use std::collections::VecDeque;
 /// Requests that count.
 const RECENT: usize = 192;
 const RECENT_NS: u64 = 8_000_000_000;
-/// Those in peace that count, and how many of them however long ago they were: what a program takes alone is not learned
-/// anew after every pause, while it is disturbed.
+/// Those in peace that count.
 const PEACEFUL_ONES: usize = 64;
-const PEACEFUL_KEPT: usize = 24;
+/// As many of either count however long ago they were: what a program's requests are, and what they take alone, is not
+/// learned anew after every pause, while they are disturbed.
+const KEPT: usize = 24;
 /// Those that tell what is done now.
 const LAST: usize = 16;
 /// After so many of which none was in peace one is left in peace.
@@ -176,7 +177,8 @@ impl Standing {
 impl Watch {
     /// Bursts have ended, to which so much harm may have been done.
     pub(super) fn observe(&mut self, bursts: &[Burst], allowed_ns: u64) {
-        for burst in bursts {
+        // One that nobody waited for may have no length, and says nothing.
+        for burst in bursts.iter().filter(|burst| burst.length_ns() > 0) {
             let mut queued = false;
             if let Some(mut open) = self.open.take() {
                 queued = burst.start_ns.saturating_sub(open.burst.end_ns) < QUEUED_NS;
@@ -190,22 +192,22 @@ impl Watch {
                 }
                 let is_harmed = |seen: &Request| !seen.is_unharmed();
                 open.follows_harm = open.queued && self.recent.back().is_some_and(is_harmed);
-                self.recent.push_back(open);
-                self.learn(&open);
-                self.disturbed += 1;
-                if open.is_peaceful() {
-                    self.disturbed = 0;
-                    self.peaceful.push_back(open);
+                if self.slopes.is_request(open.length_ns()) {
+                    self.recent.push_back(open);
+                    self.disturbed += 1;
+                    if open.is_peaceful() {
+                        self.disturbed = 0;
+                        self.peaceful.push_back(open);
+                    }
                 }
+                self.learn(&open);
             }
             self.open = Some(Request::new(burst, queued, allowed_ns));
         }
         let newest = self.recent.back().map_or(0, |seen| seen.burst.end_ns);
         let is_old = |seen: &Request| seen.burst.end_ns + RECENT_NS < newest;
-        for (seen, kept, most) in
-            [(&mut self.recent, 0, RECENT), (&mut self.peaceful, PEACEFUL_KEPT, PEACEFUL_ONES)]
-        {
-            while seen.len() > most || seen.len() > kept && seen.front().is_some_and(is_old) {
+        for (seen, most) in [(&mut self.recent, RECENT), (&mut self.peaceful, PEACEFUL_ONES)] {
+            while seen.len() > most || seen.len() > KEPT && seen.front().is_some_and(is_old) {
                 seen.pop_front();
             }
         }
@@ -242,19 +244,26 @@ impl Watch {
         self.disturbed % PEACE_EVERY == PEACE_EVERY - 1
     }
 
+    /// Those that count.
+    fn requests(&self) -> Vec<Request> {
+        let is_request = |seen: &&Request| self.slopes.is_request(seen.length_ns());
+        self.recent.iter().filter(is_request).copied().collect()
+    }
+
     /// The usual length of a request alone.
     pub(super) fn alone_ns(&self) -> Option<u64> {
-        if self.recent.len() < LEAST {
+        let requests = self.requests();
+        if requests.len() < LEAST {
             return None;
         }
-        let mut lengths = self.alone_lengths(self.slopes.delay());
+        let mut lengths = self.alone_lengths(&requests, self.slopes.delay());
         lengths.sort_unstable_by(f64::total_cmp);
         Some(lengths[lengths.len() / 2] as u64)
     }
 
     /// What each request would have taken alone: as long as one of those of its size that were in peace, each in its turn,
     /// or, while there are too few of those, what is left without the delay.
-    fn alone_lengths(&self, delay: Delay) -> Vec<f64> {
+    fn alone_lengths(&self, requests: &[Request], delay: Delay) -> Vec<f64> {
         let mut peaceful: [Vec<f64>; SIZES] = Default::default();
         for seen in &self.peaceful {
             peaceful[seen.size].push(seen.length_ns());
@@ -264,33 +273,7 @@ impl Watch {
             some if some.len() >= LEAST => some[nth % some.len()],
             _ => seen.alone_ns(delay),
         };
-        self.recent.iter().enumerate().map(alone).collect()
-    }
-
-    /// By which part the longest of twenty requests of a size are longer than the usual one, alone.
-    fn spread(&self, alone: &[f64]) -> f64 {
-        let mut of_size: [Vec<f64>; SIZES] = Default::default();
-        for (seen, alone) in self.recent.iter().zip(alone) {
-            of_size[seen.size].push(*alone);
-        }
-        let spread = |lengths: &mut Vec<f64>| {
-            lengths.sort_unstable_by(f64::total_cmp);
-            let at = |part: f64| lengths[(part * (lengths.len() - 1) as f64) as usize];
-            (at(0.95) / at(0.5).max(1.0) - 1.0) * lengths.len() as f64
-        };
-        let some = of_size.iter_mut().filter(|lengths| !lengths.is_empty());
-        (some.map(spread).sum::<f64>() / alone.len().max(1) as f64).min(1.0)
-    }
-
-    /// Requests per nanosecond, while there are any: a rest says nothing of how they come when they come.
-    fn rate(&self) -> f64 {
-        let starts = || self.recent.iter().map(|seen| seen.burst.start_ns);
-        let apart = starts().zip(starts().skip(1)).map(|(one, next)| next.saturating_sub(one));
-        let mut apart: Vec<u64> = apart.collect();
-        apart.sort_unstable();
-        let most = RESTS * apart.get(apart.len() / 2).copied().unwrap_or(0).max(1);
-        let span: u64 = apart.iter().map(|&it| it.min(most)).sum();
-        apart.len() as f64 / span.max(1) as f64
+        requests.iter().enumerate().map(alone).collect()
     }
 
     /// Where the program stands to a goal that is worked out from the quantile alone and how much requests differ by
@@ -300,16 +283,17 @@ impl Watch {
         quantile: f64,
         goal: impl Fn(f64, f64) -> f64,
     ) -> Option<Standing> {
-        let of = |queued: bool| self.recent.iter().filter(move |seen| seen.queued == queued);
-        if self.recent.len() < LEAST * 2 || of(false).count() < LEAST {
+        let requests = self.requests();
+        let of = |queued: bool| requests.iter().filter(move |seen| seen.queued == queued);
+        if requests.len() < LEAST * 2 || of(false).count() < LEAST {
             return None;
         }
-        let rate = self.rate();
+        let rate = rate(&requests);
         let delay = self.slopes.delay();
-        let alone = self.alone_lengths(delay);
-        let spread = self.spread(&alone);
+        let alone = self.alone_lengths(&requests, delay);
+        let spread = spread(&requests, &alone);
         let alone = |queued: bool| -> Vec<f64> {
-            let both = self.recent.iter().zip(&alone);
+            let both = requests.iter().zip(&alone);
             both.filter(|(seen, _)| seen.queued == queued).map(|(_, alone)| *alone).collect()
         };
         let goal_ns = goal(play(&alone(false), &alone(true), 0.0, quantile, rate), spread);
@@ -352,6 +336,32 @@ impl Watch {
             last_harm_ns: mean(&|seen| seen.burst.harm_ns as f64, LAST),
         })
     }
+}
+
+/// By which part the longest of twenty requests of a size are longer than the usual one, alone.
+fn spread(requests: &[Request], alone: &[f64]) -> f64 {
+    let mut of_size: [Vec<f64>; SIZES] = Default::default();
+    for (seen, alone) in requests.iter().zip(alone) {
+        of_size[seen.size].push(*alone);
+    }
+    let spread = |lengths: &mut Vec<f64>| {
+        lengths.sort_unstable_by(f64::total_cmp);
+        let at = |part: f64| lengths[(part * (lengths.len() - 1) as f64) as usize];
+        (at(0.95) / at(0.5).max(1.0) - 1.0) * lengths.len() as f64
+    };
+    let some = of_size.iter_mut().filter(|lengths| !lengths.is_empty());
+    (some.map(spread).sum::<f64>() / alone.len().max(1) as f64).min(1.0)
+}
+
+/// Requests per nanosecond, while there are any: a rest says nothing of how they come when they come.
+fn rate(requests: &[Request]) -> f64 {
+    let starts = || requests.iter().map(|seen| seen.burst.start_ns);
+    let apart = starts().zip(starts().skip(1)).map(|(one, next)| next.saturating_sub(one));
+    let mut apart: Vec<u64> = apart.collect();
+    apart.sort_unstable();
+    let most = RESTS * apart.get(apart.len() / 2).copied().unwrap_or(0).max(1);
+    let span: u64 = apart.iter().map(|&it| it.min(most)).sum();
+    apart.len() as f64 / span.max(1) as f64
 }
 
 /// The longest delay that is looked for, in bursts, and how finely.
@@ -415,17 +425,19 @@ mod tests {
         }
         let delay = watch.slopes.delay();
         assert!((delay.per_harm - 1.0).abs() < 0.15, "{delay:?}");
-        assert!(watch.spread(&watch.alone_lengths(delay)) < 0.01);
+        let requests = watch.requests();
+        assert!(spread(&requests, &watch.alone_lengths(&requests, delay)) < 0.01);
     }
 
     #[test]
     fn requests_that_differ_by_themselves_hide_more() {
-        let spread = |step: u64| {
+        let differ = |step: u64| {
             let watch = watch((0..100).map(|nth| (5_000_000 + nth * 37 % 100 * step, 0)));
-            watch.spread(&watch.alone_lengths(watch.slopes.delay()))
+            let requests = watch.requests();
+            spread(&requests, &watch.alone_lengths(&requests, watch.slopes.delay()))
         };
-        assert!(spread(0).abs() < 1e-9);
-        assert!((spread(50_000) - 0.3).abs() < 0.03, "{}", spread(50_000));
+        assert!(differ(0).abs() < 1e-9);
+        assert!((differ(50_000) - 0.3).abs() < 0.03, "{}", differ(50_000));
     }
 
     #[test]
@@ -444,6 +456,20 @@ mod tests {
         assert_eq!(left(0, false), 0);
         assert_eq!(left(1_000_000, true), 10);
         assert!((9..=18).contains(&left(1_000_000, false)));
+    }
+
+    #[test]
+    fn what_is_far_shorter_than_requests_is_none() {
+        // A program answers, rests, and launches single kernels before it answers again.
+        let mut watch = watch((0..100).map(|_| (5_000_000, 0)));
+        let before = watch.standing(0.95, |alone, _| alone).unwrap();
+        let probe =
+            |nth: u64| Burst { launches: 1, ..burst(20_000_000_000 + nth * 17_000, 11_000, 0) };
+        (0..70).for_each(|nth| watch.observe(&[probe(nth), burst(30_000_000_000, 0, 0)], 0));
+        assert_eq!(watch.alone_ns(), Some(5_000_000));
+        let after = watch.standing(0.95, |alone, _| alone).unwrap();
+        assert_eq!((after.length_ns, after.launches), (before.length_ns, before.launches));
+        assert!(watch.peaceful.iter().all(|seen| seen.burst.launches == 100));
     }
 
     #[test]
