@@ -25,12 +25,15 @@ use std::collections::HashMap;
 
 /// The outer loop.
 const LOOP_NS: u64 = 100_000_000;
-/// Response over that alone which is aimed at where nothing was promised, if all requests take the same time; more as
-/// far as they differ by themselves, by this part of what the longest of twenty are longer: that hides as much. What
-/// comes of it is a little more, because the device is slower where others work too.
-const GOAL: f64 = 1.09;
+/// By which part a response may be longer than alone where nothing was promised, if all requests take the same time and a
+/// delay of them buys as little as beside a graph: more by what it buys more. And more as far as they differ by
+/// themselves, by this part of what the longest of twenty are longer: that hides as much. What comes of it is a little
+/// more, because the device is slower where others work too.
+const GOAL: f64 = 0.09;
 const HIDDEN: f64 = 0.5;
-const MOST_GOAL: f64 = 1.35;
+const MOST_GOAL: f64 = 0.35;
+/// What others gain per nanosecond of delay beside a graph.
+const GAIN: f64 = 0.47;
 /// A delay by these parts of the same, of requests after a pause and of each, is not felt however late the responses are:
 /// then it is something else.
 const UNFELT: [f64; 2] = [0.3, 0.1];
@@ -84,6 +87,8 @@ struct Learned {
     /// The part of a request in which the device works for it, and what predicted harm surely adds to one.
     busy: f64,
     per_harm: f64,
+    /// What others gain per nanosecond by which they delay a request.
+    gain: f64,
     allowance: f64,
     /// The same of each request, those out of a queue too.
     each: f64,
@@ -104,6 +109,7 @@ impl Default for Learned {
             length_ns: None,
             busy: 1.0,
             per_harm: 1.0,
+            gain: GAIN,
             allowance: 0.0,
             each: 0.0,
             budget_ns: 400_000.0,
@@ -219,7 +225,10 @@ impl Learned {
             // A promise that cannot be kept even alone is no reason to disturb the program: then as little
             // as possible is added.
             Some(sla) => (sla.limit_ns as f64 * OF_LIMIT).max(alone_ns * 1.02),
-            None => alone_ns * (GOAL + HIDDEN * spread).min(MOST_GOAL),
+            None => {
+                let buys = (self.gain / GAIN).max(1.0);
+                alone_ns * (1.0 + (GOAL * buys + HIDDEN * spread).min(MOST_GOAL))
+            }
         };
         let Some(mut standing) = self.watch.standing(quantile, goal_ns) else { return };
         if program.sla.is_none() {
@@ -228,6 +237,7 @@ impl Learned {
             standing.room_each_ns = standing.room_each_ns.max(each_ns);
         }
         (self.busy, self.per_harm) = (standing.busy(), standing.surely_per_harm());
+        self.gain = standing.gain();
         let of_each = Standing { room_ns: standing.room_each_ns, ..standing };
         let each = allowed(&of_each, self.each);
         let allowed = allowed(&standing, self.allowance);
@@ -251,8 +261,9 @@ impl Learned {
         let rest_ns = QUIET_NS.max((QUIET_PAUSES * self.pause_ns) as u64);
         let is_recent = |ended: u64| now_ns.saturating_sub(ended) < rest_ns;
         let at_rest = program.open_since_ns.is_none() && !self.last_end_ns.is_some_and(is_recent);
-        // The more may run beside a burst, the less it matters what a burst comes upon.
-        let budget_ns = self.budget_ns * (1.0 + self.allowance);
+        // The more may run beside a burst, the less it matters what a burst comes upon; but what comes upon too much was
+        // never in peace.
+        let budget_ns = self.budget_ns * (1.0 + self.allowance.min(1.0));
         let budget_ns = if at_rest { QUIET_BUDGET_NS } else { budget_ns };
         let length = self.length_ns.unwrap_or(program.predicted_burst_ns);
         let early_ns = if guard_ns == 0 { 30_000 } else { 0 };

@@ -27,6 +27,9 @@ const COMPUTE_HALF_NS: u64 = 55_000;
 const UNKNOWN_HALF_NS: u64 = 100_000;
 const MEMORY_HALF_NS: u64 = 200_000;
 const LEAST: u64 = 10;
+/// The same of usual work, of both kinds.
+const USUAL_SHARED: f64 = 0.85;
+const USUAL_WAITED: f64 = 0.35;
 
 /// A burst that begins so soon after the last was waiting for its end.
 pub(super) const QUEUED_NS: u64 = 500_000;
@@ -41,6 +44,18 @@ pub fn harm_kept_ns(harm_ns: u64, others_open: bool, ended_ns: Option<u64>, now_
     if others_open || queued { harm_ns } else { 0 }
 }
 
+/// How far a program feels what runs beside its bursts all the time, by how busy they keep the device: half of the time
+/// idle is enough to catch up.
+fn felt_256(busy_256: u64) -> u64 {
+    busy_256.saturating_mul(2).clamp(256, 512) - 256
+}
+
+/// Predicted delay per nanosecond of usual work beside bursts that keep the device so busy.
+pub(super) fn harm_per_work(busy: f64) -> f64 {
+    let felt = felt_256((busy * 256.0) as u64) as f64 / 256.0;
+    felt * USUAL_SHARED + (1.0 - felt) * USUAL_WAITED
+}
+
 /// Predicted delay of the open burst, were this work to run beside it.
 #[inline]
 #[must_use]
@@ -53,8 +68,7 @@ pub(super) fn harm_ns(view: &View, work: &Work) -> u64 {
         Bottleneck::Unknown => UNKNOWN_HALF_NS,
         Bottleneck::Memory => MEMORY_HALF_NS,
     });
-    // Half of the time idle is enough to catch up.
-    let busy = view.limits.busy_256.saturating_mul(2).clamp(256, 512) - 256;
+    let busy = felt_256(view.limits.busy_256);
     let per_256 = ((busy * shared + (256 - busy) * waited) / 256).max(LEAST);
     let whole = work.predicted_ns / 256 * per_256 + work.predicted_ns % 256 * per_256 / 256;
     let device = u64::from(view.device_sms.max(1));

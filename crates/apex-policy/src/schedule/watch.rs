@@ -11,7 +11,7 @@
 //! before it so closely that nobody else came between: those lengths are kept apart from the ones after a pause. Work that
 //! was let go beside the one before may still run beside it: that is the delay of the one before, and it was not in peace.
 
-use super::colocate::QUEUED_NS;
+use super::colocate::{QUEUED_NS, harm_per_work};
 use super::play::{LEAST, play};
 use super::policy::Burst;
 use super::slopes::{Delay, Met, Slopes};
@@ -39,6 +39,8 @@ const MOST_PARTS: usize = 8;
 const RESTS: u64 = 16;
 /// A program that launches less often than this does not launch its kernels one by one.
 const PACED_NS: f64 = 150_000.0;
+/// The least delay per nanosecond of work that is believed.
+const LEAST_PRICE: f64 = 0.05;
 /// Predicted harm of this part of a request's length is none.
 const PEACEFUL: f64 = 0.03;
 
@@ -162,6 +164,13 @@ impl Standing {
     /// What a nanosecond of predicted harm adds at least.
     pub(super) fn surely_per_harm(&self) -> f64 {
         (self.per_harm - 2.0 * self.doubt).max(0.0)
+    }
+
+    /// What others gain per nanosecond by which they delay a request: the work of that time less the time itself, which
+    /// the request takes from the pause after it.
+    pub(super) fn gain(&self) -> f64 {
+        let per_harm = self.per_harm + self.doubt / 2.0;
+        1.0 / (per_harm * harm_per_work(self.busy())).max(LEAST_PRICE) - 1.0
     }
 
     /// The part of a request in which the device works for it. A graph leaves it no time to catch up, however much of
