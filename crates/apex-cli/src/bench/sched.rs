@@ -13,6 +13,7 @@ mod judge;
 mod mps;
 mod numbers;
 mod picture;
+mod processors;
 pub(crate) mod stand_in;
 mod systems;
 mod utilisation;

@@ -3,6 +3,7 @@
 use super::cases::{Case, Turns};
 use super::mps::Mps;
 use super::numbers::{quantile, rate};
+use super::processors::Processors;
 use super::rounded;
 use super::systems::{Place, Side, System};
 use super::utilisation::Utilisation;
@@ -197,8 +198,17 @@ impl Plan<'_> {
         }
         let latency = case.latency.iter().map(|model| (Side::Latency, *model));
         let train = case.train.iter().map(|model| (Side::Train, *model));
-        let named = latency.chain(train).enumerate();
-        named.map(|(nth, it)| start(it.0, &[it], format!("{}-{nth}", it.0.class()))).collect()
+        let programs = case.latency.len() + case.train.len();
+        // Own programs have the processors for a GPU, and must share it.
+        let processors = (!self.arguments.synthetic).then(Processors::here);
+        let begin = |(nth, it): (usize, (Side, &'static str))| {
+            let worker = start(it.0, &[it], format!("{}-{nth}", it.0.class()))?;
+            if let Some(processors) = &processors {
+                processors.place(worker.process(), nth, programs);
+            }
+            Ok(worker)
+        };
+        latency.chain(train).enumerate().map(begin).collect()
     }
 
     /// One turn of one system.

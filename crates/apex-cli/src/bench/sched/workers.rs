@@ -121,6 +121,11 @@ impl Worker {
         Ok(Worker { name, child, orders, answers, log, deadline, device: String::new() })
     }
 
+    /// Its number.
+    pub(super) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits until it is ready.
     pub(super) fn wait_ready(&mut self) -> Result<()> {
         let ready = self.answer(START)?;
