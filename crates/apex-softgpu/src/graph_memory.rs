@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, Weak};
 use apex_cuda::types::*;
 
 use crate::device::Device;
-use crate::memory::{Place, allocate, free};
+use crate::memory::{Place, allocate, free, is_the_programs};
 use crate::object::lock;
 
 /// The memory of one node.
@@ -58,7 +58,7 @@ pub(crate) fn is_of_graph(address: u64) -> bool {
 /// A graph needs the memory no more for this launch. Memory that no graph owns is freed.
 pub(crate) fn note_free(address: u64) {
     if !is_of_graph(address) {
-        let _ = free(address, |range| matches!(range.place, Place::Device | Place::Managed));
+        let _ = free(address, is_the_programs);
     }
 }
 

@@ -229,8 +229,10 @@ fn uncount(device: &Device, place: Place, length: u64) {
     }
 }
 
-fn is_device_memory(range: &Range) -> bool {
-    matches!(range.place, Place::Device | Place::Managed)
+/// Whether the program may free it: device memory that it took itself. The variables of a module and what kernels took
+/// from their heap belong to no context.
+pub(crate) fn is_the_programs(range: &Range) -> bool {
+    matches!(range.place, Place::Device | Place::Managed) && !range.context.is_null()
 }
 
 answers! {
@@ -281,7 +283,7 @@ answers! {
         if crate::graph_memory::is_of_graph(address) {
             return Ok(());
         }
-        free(address, is_device_memory)
+        free(address, is_the_programs)
     }
 
     fn cuMemGetInfo_v2(free_bytes: *mut usize, total_bytes: *mut usize) {

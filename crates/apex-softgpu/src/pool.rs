@@ -13,8 +13,8 @@ use apex_cuda::types::*;
 use crate::border::{Answer, get, put};
 use crate::context::current;
 use crate::device::{Device, device};
-use crate::graph_memory::GraphMemory;
-use crate::memory::{Place, Range, allocate, range_of};
+use crate::graph_memory::{GraphMemory, is_of_graph};
+use crate::memory::{Place, Range, allocate, is_the_programs, range_of};
 use crate::object::{create, destroy, live, object};
 use crate::schedule::{Job, is_idle, submit};
 use crate::stream::{for_work, place};
@@ -138,10 +138,10 @@ answers! {
         if address == 0 {
             return Ok(());
         }
-        let known = range_of(address).is_some_and(|(start, range)| {
-            start == address && matches!(range.place, Place::Device | Place::Managed)
-        });
-        if !known {
+        let is_the_programs = |(start, range): (u64, Range)| {
+            start == address && (is_of_graph(address) || is_the_programs(&range))
+        };
+        if !range_of(address).is_some_and(is_the_programs) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let (domain, queue) = place(context, stream);

@@ -72,6 +72,27 @@ fn memory_that_is_not_there_is_refused() {
 }
 
 #[test]
+fn what_a_program_did_not_take_it_cannot_free() {
+    let gpu = Gpu::start();
+    for name in [c"counter", c"seen"] {
+        let (mut address, mut bytes) = (0, 0);
+        ok!((gpu.driver.cuModuleGetGlobal_v2)(
+            &raw mut address,
+            &raw mut bytes,
+            gpu.module,
+            name.as_ptr()
+        ));
+        // SAFETY: plain calls.
+        unsafe {
+            assert_eq!((gpu.driver.cuMemFree_v2)(address), CUDA_ERROR_INVALID_VALUE);
+            assert_eq!((gpu.driver.cuMemFreeAsync)(address, null_mut()), CUDA_ERROR_INVALID_VALUE);
+        }
+        assert_eq!(gpu.word(address), 0);
+    }
+    ok!((gpu.driver.cuModuleUnload)(gpu.module));
+}
+
+#[test]
 fn a_bad_text_says_why_in_the_log() {
     let gpu = Gpu::start();
     let mut log = [0_u8; 256];
