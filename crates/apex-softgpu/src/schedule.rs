@@ -114,6 +114,9 @@ struct State {
     workers: usize,
     asleep: usize,
     waiting: usize,
+    /// A worker looks at the words again after a while. One is enough: where each looked, work that waits for long would
+    /// take all processors.
+    polling: bool,
     /// Rises whenever a thread takes something.
     taken: u64,
 }
@@ -139,6 +142,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     workers: 0,
     asleep: 0,
     waiting: 0,
+    polling: false,
     taken: 0,
 });
 static WORK: Condvar = Condvar::new();
@@ -242,7 +246,7 @@ pub(crate) fn wait(task: &Arc<Task>, spins: bool) {
             }
             continue;
         }
-        let patience = if state.polled.is_empty() { STARVED } else { LOOK_AGAIN };
+        let patience = if state.lacks_poller() { LOOK_AGAIN } else { STARVED };
         let taken = state.taken;
         state.waiting += 1;
         let (mut state, _) =
@@ -446,6 +450,11 @@ impl State {
         Some(picked)
     }
 
+    /// Whether words are waited for and nobody looks at them.
+    fn lacks_poller(&self) -> bool {
+        !self.polled.is_empty() && !self.polling
+    }
+
     /// Looks at the words that tasks wait for; how many waits are over.
     fn poll(&mut self) -> usize {
         if self.polled.is_empty() {
@@ -486,34 +495,46 @@ fn worker_count() -> usize {
 fn worker() {
     block_signals();
     let mut state = state();
+    // It has done something since it slept: then there is likely more.
+    let mut worked = true;
     loop {
         if let Some(picked) = state.pick() {
-            // What was offered while one thread was spinning woke nobody.
-            if state.asleep > 0 && OFFERED.load(Ordering::Relaxed) > 0 {
+            // What was offered while one thread was spinning woke nobody; and who looked at words does so no longer.
+            let lacks_poller = state.lacks_poller();
+            if state.asleep > 0 && (lacks_poller || OFFERED.load(Ordering::Relaxed) > 0) {
                 WORK.notify_one();
+            } else if state.waiting > 0 && lacks_poller {
+                PROGRESS.notify_all();
             }
             drop(state);
             execute(picked, true);
             state = self::state();
+            worked = true;
             continue;
         }
         if state.poll() > 0 {
             continue;
         }
-        drop(state);
-        let found = spin();
-        state = self::state();
-        if found {
-            continue;
+        if std::mem::take(&mut worked) {
+            drop(state);
+            let found = spin();
+            state = self::state();
+            if found {
+                continue;
+            }
         }
         if OFFERED.load(Ordering::Relaxed) > 0 {
             continue;
         }
         state.asleep += 1;
-        state = if state.polled.is_empty() {
-            WORK.wait(state).unwrap_or_else(PoisonError::into_inner)
+        state = if state.lacks_poller() {
+            state.polling = true;
+            let slept = WORK.wait_timeout(state, LOOK_AGAIN);
+            let mut state = slept.unwrap_or_else(PoisonError::into_inner).0;
+            state.polling = false;
+            state
         } else {
-            WORK.wait_timeout(state, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0
+            WORK.wait(state).unwrap_or_else(PoisonError::into_inner)
         };
         state.asleep -= 1;
     }
