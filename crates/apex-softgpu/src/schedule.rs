@@ -11,7 +11,7 @@
 //!
 //! One lock guards who follows whom; it is never held while work is done. Tasks that
 //! only mark a point are done under it, as soon as they are ready. A task that waits
-//! for a word in memory holds no thread: whoever is idle looks at the word.
+//! for a word in memory holds no thread: of those that are idle one looks at the words.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
