@@ -5,7 +5,7 @@ use super::cell::{Cell, Program, Turn};
 use super::numbers::{Estimate, p95_ratio, quantile, rate_ratio};
 use super::picture::{Point, letters};
 use super::systems::System;
-use super::workers::Request;
+use super::workers::{Computed, Request};
 use super::{mean_of, rounded};
 use crate::bench::Bar;
 use serde_json::{Value, json};
@@ -22,8 +22,16 @@ fn rates(turns: &[Turn]) -> Vec<f64> {
 }
 
 /// One row. Of several programs that answer requests the one counts that lost most; trainings are added up. What it
-/// is compared with is time-slicing: its turns alone, and those together.
-pub(super) fn row(case: &Case, system: System, cell: &Cell, time_slicing: &Cell) -> Value {
+/// is compared with is time-slicing: its turns alone, and those together. What programs computed under apex is compared
+/// with what they computed without it under any of the systems beside it: under MPS libraries choose other kernels for some
+/// networks.
+pub(super) fn row(
+    case: &Case,
+    system: System,
+    cell: &Cell,
+    time_slicing: &Cell,
+    computed_without_apex: &[Vec<Computed>],
+) -> Value {
     let alone = time_slicing;
     let p95 = |programs: &[Program], of: fn(&Program) -> &[Turn], seed| {
         let ratio = |(nth, program): (usize, &Program)| {
@@ -70,10 +78,15 @@ pub(super) fn row(case: &Case, system: System, cell: &Cell, time_slicing: &Cell)
     // In one process both sides draw from one generator of random numbers: their weights are others.
     if !system.is_one_process() {
         let agree = |nth: usize| {
-            cell.computed.iter().zip(&alone.computed).all(|(ours, theirs)| ours.agrees(theirs)[nth])
+            let agrees = |theirs: &[Computed]| {
+                cell.computed.iter().zip(theirs).all(|(ours, theirs)| ours.agrees(theirs)[nth])
+            };
+            let others = computed_without_apex.iter().filter(|_| system.is_apex());
+            agrees(&alone.computed) || others.into_iter().any(|theirs| agrees(theirs))
         };
         row["same_answers"] = json!(agree(0));
         row["same_losses"] = json!(agree(1));
+        row["first_losses"] = cell.computed.iter().map(Computed::first_losses).collect();
     }
     if !cell.said.is_empty() {
         row["said"] = json!(cell.said);
@@ -202,10 +215,11 @@ pub(super) fn bars(rows: &[Value]) -> Vec<Bar> {
                 let apex = row["system"].as_str().is_some_and(|name| name.starts_with("apex"));
                 row["pair"] == pair && !apex && row[&key] == false
             };
-            if rows.iter().any(|row| own(&row)) {
+            let is_same = ours[&key] == true;
+            if !is_same && rows.iter().any(|row| own(&row)) {
                 continue;
             }
-            let same = f64::from(ours[&key] == true);
+            let same = f64::from(is_same);
             bars.push(Bar::at_least(format!("{pair}: same {what} under apex"), same, "", 1.0));
         }
     }
@@ -384,13 +398,30 @@ mod tests {
         // The second turn fell into a slow minute.
         let sliced = measured_cell([2, 8], [[10.0, 8.0], [5.0, 4.0]]);
         let ours = measured_cell([2, 4], [[10.0, 8.0], [5.5, 4.8]]);
-        let row = row(&case, System::Mps, &ours, &sliced);
+        let row = row(&case, System::Mps, &ours, &sliced, &[]);
         assert_eq!(row["p95_over_alone"]["value"], 2.0);
         assert_eq!(row["p95_over_time_slicing"], json!({"value": 0.5, "low": 0.5, "high": 0.5}));
         let training = &row["training_over_time_slicing"];
         assert_eq!(*training, json!({"value": 1.1444, "low": 1.1, "high": 1.2}));
-        let itself = super::row(&case, System::TimeSlicing, &sliced, &sliced);
+        let itself = super::row(&case, System::TimeSlicing, &sliced, &sliced, &[]);
         assert!(itself.get("p95_over_time_slicing").is_none());
+    }
+
+    #[test]
+    fn what_is_computed_under_apex_is_compared_with_what_is_without() {
+        let case = crate::bench::sched::cases::named("two-training").unwrap();
+        let computing = |losses: &[&str]| {
+            let computed = vec![serde_json::from_value(json!({"digests": [], "losses": losses}))];
+            let computed = computed.into_iter().collect::<Result<_, _>>().unwrap();
+            Cell { computed, ..measured_cell([2, 4], [[10.0, 8.0], [5.0, 4.0]]) }
+        };
+        let [sliced, mps, another] = ["1", "2", "3"].map(|last| computing(&["0", last]));
+        let computed = [sliced.computed.clone(), mps.computed.clone()];
+        let is_same =
+            |system, cell| row(&case, system, cell, &sliced, &computed)["same_losses"] == true;
+        assert!(is_same(System::Apex, &mps) && is_same(System::Apex, &sliced));
+        assert!(!is_same(System::Apex, &another));
+        assert!(!is_same(System::Mps, &mps), "without apex it is compared with time-slicing");
     }
 
     #[test]

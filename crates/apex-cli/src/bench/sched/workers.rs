@@ -78,6 +78,11 @@ pub(super) struct Computed {
 }
 
 impl Computed {
+    /// So that another run can be compared with this one.
+    pub(super) fn first_losses(&self) -> Vec<&str> {
+        self.losses.iter().map(String::as_str).take(8).collect()
+    }
+
     /// Whether both answered and learned the same bits, as far as both went.
     pub(super) fn agrees(&self, other: &Computed) -> [bool; 2] {
         let equal = |(a, b): (&String, &String)| a == b;
