@@ -14,7 +14,10 @@ use anyhow::{Context, Result, bail};
 use apex_core::time::monotonic_nanos;
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// From the order to the begin of a turn.
+const LEAD: Duration = Duration::from_millis(300);
 
 /// What holds for every cell.
 pub(super) struct Plan<'a> {
@@ -221,8 +224,9 @@ impl Plan<'_> {
         let seed = |nth: usize| self.arguments.seed * 1_000 + turn.arrivals() * 100 + nth as u64;
         let together = turn.is_together();
         let watched = together && !turn.warms_up() && !self.arguments.synthetic;
-        let watched = watched.then(|| Utilisation::watch(seconds));
-        let at = monotonic_nanos() + 300_000_000;
+        let length = Duration::from_secs_f64(seconds);
+        let watched = watched.then(|| Utilisation::watch(LEAD, length));
+        let at = monotonic_nanos() + LEAD.as_nanos() as u64;
         let order = |latency: Option<usize>, train: bool| {
             let latency = latency
                 .filter(|&nth| asks[nth])
