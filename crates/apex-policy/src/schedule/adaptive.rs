@@ -339,6 +339,36 @@ mod tests {
     }
 
     #[test]
+    fn launches_that_nobody_waits_for_teach_nothing() {
+        let device = Device { sms: 132, shared: true, prioritised: true };
+        let mut adaptive = Adaptive::default();
+        let mut step = |now_ns, burst: Burst| {
+            let bursts = [burst];
+            let programs =
+                [program(0, Class::Latency, &bursts, false), program(1, Class::Batch, &[], true)];
+            adaptive.step(now_ns, &device, &programs).programs[1].beside_harm_ns
+        };
+        // A program is set up: it waits for none of its first launches, then for single ones, which come upon work.
+        for nth in 0..12 {
+            let start_ns = nth * 1_000_000;
+            let (length_ns, launches) =
+                if nth < 6 { (0, 9) } else { (100_000 + nth % 2 * 200_000, 1) };
+            let (end_ns, ahead_ns) = (start_ns + length_ns, 200_000 + nth % 2 * 60_000);
+            step(end_ns, Burst { start_ns, end_ns, launches, ahead_ns, ..Burst::default() });
+        }
+        // Its requests take 25 ms, of which the device works for 5.
+        let mut harm_ns = 0;
+        for nth in 1..60 {
+            let (start_ns, launches) = (nth * 50_000_000, 695);
+            let end_ns = start_ns + 25_000_000;
+            let work_ns = 5_000_000;
+            harm_ns =
+                step(end_ns, Burst { start_ns, end_ns, launches, work_ns, ..Burst::default() });
+        }
+        assert!(harm_ns > 5_000_000, "{harm_ns}");
+    }
+
+    #[test]
     fn the_budget_is_large_beside_a_program_at_rest_and_not_in_its_usual_pauses() {
         assert_eq!(after_bursts(10_000_000, true).1, QUIET_BUDGET_NS as u64);
         let (harm, budget) = after_bursts(400_000_000, true);
