@@ -52,6 +52,8 @@ const PEACE: f64 = 0.015;
 /// The most delay per nanosecond of work beside a burst that is worth it, where nothing was promised and where a promise
 /// leaves room: what the work gains is the rest, and the burst pays all of it.
 const WORTH: [f64; 2] = [0.9, 1.1];
+/// The doubt of what harm does below which it is known.
+const SURE: f64 = 0.25;
 /// Work beside a burst, in budgets.
 const BESIDE: f64 = 0.8;
 /// The part of the way to what may be allowed that is gone in one loop, and by what the budget changes: down, up.
@@ -89,6 +91,8 @@ struct Learned {
     per_harm: f64,
     /// What others gain per nanosecond by which they delay a request.
     gain: f64,
+    /// The harm that may be done, over that which is done.
+    unused: f64,
     allowance: f64,
     /// The same of each request, those out of a queue too.
     each: f64,
@@ -110,6 +114,7 @@ impl Default for Learned {
             busy: 1.0,
             per_harm: 1.0,
             gain: GAIN,
+            unused: 1.0,
             allowance: 0.0,
             each: 0.0,
             budget_ns: 400_000.0,
@@ -245,6 +250,10 @@ impl Learned {
         let step = if self.allowance == 0.0 { 1.0 } else { STEP };
         self.allowance += (allowed - self.allowance) * step;
         self.each += (each - self.each) * step;
+        self.unused = match standing.doubt < SURE {
+            true => self.allowance * standing.length_ns / standing.last_harm_ns.max(1.0),
+            false => 1.0,
+        };
         let budget = self.budget_ns * BUDGET_STEPS[usize::from(allowed > 0.0)];
         self.budget_ns = budget.clamp(BUDGET_NS[0], BUDGET_NS[1]);
     }
@@ -267,7 +276,7 @@ impl Learned {
         let budget_ns = if at_rest { QUIET_BUDGET_NS } else { budget_ns };
         let length = self.length_ns.unwrap_or(program.predicted_burst_ns);
         let early_ns = if guard_ns == 0 { 30_000 } else { 0 };
-        if self.is_crowded(now_ns) && !at_rest && self.watch.wants_peace() {
+        if self.is_crowded(now_ns) && !at_rest && self.watch.wants_peace(self.unused) {
             let budget_ns = budget_ns.min(PEACE * length as f64).max(BUDGET_NS[0]);
             return Limits { early_ns, ..strict(yields_to, budget_ns as u64, guard_ns) };
         }

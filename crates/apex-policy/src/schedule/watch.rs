@@ -27,8 +27,10 @@ const PEACEFUL_ONES: usize = 64;
 const KEPT: usize = 24;
 /// Those that tell what is done now.
 const LAST: usize = 16;
-/// After so many of which none was in peace one is left in peace.
-const PEACE_EVERY: usize = 24;
+/// After so many of which none was in peace one is left in peace; and how many times as many at most, where it does not
+/// matter what harm does.
+const PEACE_EVERY: f64 = 24.0;
+const PEACE_SELDOM: f64 = 4.0;
 /// Sizes are powers of two of launches.
 const SIZES: usize = 16;
 /// Bursts of a size belong to what follows if so many of the last 32 were followed at once by one of another size; and
@@ -248,9 +250,11 @@ impl Watch {
         (lengths.len() >= LEAST).then(|| lengths[lengths.len() / 2])
     }
 
-    /// Whether the next one should not be disturbed.
-    pub(super) fn wants_peace(&self) -> bool {
-        self.disturbed % PEACE_EVERY == PEACE_EVERY - 1
+    /// Whether the next one should not be disturbed, if so much more harm may be done than is. What is not used up need
+    /// not be known well, and a request in peace costs others its whole time.
+    pub(super) fn wants_peace(&self, unused: f64) -> bool {
+        let every = (PEACE_EVERY * unused.clamp(1.0, PEACE_SELDOM)) as usize;
+        self.disturbed % every == every - 1
     }
 
     /// Those that count.
@@ -452,19 +456,20 @@ mod tests {
     #[test]
     fn one_of_many_is_left_in_peace_if_none_was() {
         // Of the first 241, so many; it may be in vain.
-        let left = |harm_ns: u64, is_vain: bool| {
+        let left = |harm_ns: u64, is_vain: bool, unused: f64| {
             let mut watch = Watch::default();
             let left = (0..241).filter(|nth| {
-                let left = watch.wants_peace();
+                let left = watch.wants_peace(unused);
                 let harm_ns = if left && !is_vain { 0 } else { harm_ns };
                 watch.observe(&[burst(nth * 10_000_000, 5_000_000, harm_ns)], 0);
                 left
             });
             left.count()
         };
-        assert_eq!(left(0, false), 0);
-        assert_eq!(left(1_000_000, true), 10);
-        assert!((9..=18).contains(&left(1_000_000, false)));
+        assert_eq!(left(0, false, 1.0), 0);
+        assert_eq!(left(1_000_000, true, 1.0), 10);
+        assert!((9..=18).contains(&left(1_000_000, false, 1.0)));
+        assert_eq!(left(1_000_000, true, 9.0), 2, "where it does not matter fewer are");
     }
 
     #[test]
