@@ -3,7 +3,7 @@
 //! [`driver_functions!`] is the one table of driver functions; [`Driver`],
 //! [`Function`] and the coverage page are made from it, and so are the exports of
 //! the shim and of the stand-in. [`types`] gives the C types of its signatures,
-//! [`Library`] opens a driver by path, [`image`] recognises the code a program
+//! [`Library`] opens a driver by path and its management library, [`image`] recognises the code a program
 //! hands to the driver. Nothing here decides anything, reads the environment or
 //! calls a driver function.
 

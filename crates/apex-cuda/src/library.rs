@@ -108,6 +108,13 @@ impl Library {
         Ok(Library { handle, finder })
     }
 
+    /// Opens the driver's management library, which is found by its name wherever there is a driver.
+    pub fn management() -> Option<Library> {
+        // SAFETY: the name ends with a NUL; the library is the driver's own.
+        let handle = unsafe { libc::dlopen(c"libnvidia-ml.so.1".as_ptr(), libc::RTLD_NOW) };
+        (!handle.is_null()).then_some(Library { handle, finder: None })
+    }
+
     /// Whether it is the software GPU.
     pub fn is_software_gpu(&self) -> bool {
         self.finder.is_some()

@@ -138,10 +138,10 @@ answers! {
         if address == 0 {
             return Ok(());
         }
-        let is_the_programs = |(start, range): (u64, Range)| {
+        let can_be_freed = |(start, range): (u64, Range)| {
             start == address && (is_of_graph(address) || is_the_programs(&range))
         };
-        if !range_of(address).is_some_and(is_the_programs) {
+        if !range_of(address).is_some_and(can_be_freed) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let (domain, queue) = place(context, stream);

@@ -1,14 +1,15 @@
 //! The clocks of the device, read from NVIDIA's management library.
 //!
 //! A time says little without the clock it was taken at. Four functions of the library are needed, and it is
-//! there wherever the driver is, so it is opened here instead of through a dependency. The device is found by
+//! there wherever the driver is, so it is opened instead of taken from a dependency. The device is found by
 //! its bus address, since the library counts devices in another order than the driver. Where anything of this
 //! is missing, as on the software GPU, there are no clocks, and that is no error.
 
 use crate::Executor;
 use crate::context::call;
+use apex_cuda::Library;
 use apex_cuda::types::CUdevice;
-use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::ffi::{c_char, c_int, c_uint, c_void};
 
 /// Clocks and temperature of a device at one moment.
 ///
@@ -62,16 +63,11 @@ impl ClockReader {
             return None;
         }
         let address = bus_address(executor)?;
-        let name = c"libnvidia-ml.so.1";
-        // SAFETY: the name ends with a NUL; the library is the driver's own.
-        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
-        if library.is_null() {
-            return None;
-        }
-        let init = symbol(library, c"nvmlInit_v2")?;
-        let find = symbol(library, c"nvmlDeviceGetHandleByPciBusId_v2")?;
-        let clock = symbol(library, c"nvmlDeviceGetClockInfo")?;
-        let temperature = symbol(library, c"nvmlDeviceGetTemperature")?;
+        let library = Library::management()?;
+        let init = library.symbol(c"nvmlInit_v2")?;
+        let find = library.symbol(c"nvmlDeviceGetHandleByPciBusId_v2")?;
+        let clock = library.symbol(c"nvmlDeviceGetClockInfo")?;
+        let temperature = library.symbol(c"nvmlDeviceGetTemperature")?;
         let mut device = core::ptr::null_mut();
         // SAFETY: these are the types that nvml.h declares the four functions with; the address ends with a
         // NUL and the out-pointer is a local's.
@@ -83,8 +79,8 @@ impl ClockReader {
             }
             Some(ClockReader {
                 device,
-                clock: core::mem::transmute::<*mut c_void, Read>(clock),
-                temperature: core::mem::transmute::<*mut c_void, Read>(temperature),
+                clock: core::mem::transmute::<*const c_void, Read>(clock),
+                temperature: core::mem::transmute::<*const c_void, Read>(temperature),
             })
         }
     }
@@ -103,12 +99,6 @@ impl ClockReader {
             celsius: ask(self.temperature, CHIP_TEMPERATURE)?,
         })
     }
-}
-
-fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: the library is open and the name ends with a NUL.
-    let address = unsafe { libc::dlsym(library, name.as_ptr()) };
-    (!address.is_null()).then_some(address)
 }
 
 /// The address of the device on its bus, ended by a NUL.

@@ -82,7 +82,7 @@ pub(super) fn row(
                 cell.computed.iter().zip(theirs).all(|(ours, theirs)| ours.agrees(theirs)[nth])
             };
             let others = computed_without_apex.iter().filter(|_| system.is_apex());
-            agrees(&alone.computed) || others.into_iter().any(|theirs| agrees(theirs))
+            others.chain([&alone.computed]).any(|theirs| agrees(theirs))
         };
         row["same_answers"] = json!(agree(0));
         row["same_losses"] = json!(agree(1));
@@ -411,8 +411,8 @@ mod tests {
     fn what_is_computed_under_apex_is_compared_with_what_is_without() {
         let case = crate::bench::sched::cases::named("two-training").unwrap();
         let computing = |losses: &[&str]| {
-            let computed = vec![serde_json::from_value(json!({"digests": [], "losses": losses}))];
-            let computed = computed.into_iter().collect::<Result<_, _>>().unwrap();
+            let computed = json!({"digests": [], "losses": losses});
+            let computed = vec![serde_json::from_value(computed).unwrap()];
             Cell { computed, ..measured_cell([2, 4], [[10.0, 8.0], [5.0, 4.0]]) }
         };
         let [sliced, mps, another] = ["1", "2", "3"].map(|last| computing(&["0", last]));

@@ -1,14 +1,13 @@
 //! How busy the multiprocessors are while a turn runs, from the counters (GPM) of NVIDIA's management library.
 //!
 //! They are read several times a second from the begin of the turn to its end: `nvidia-smi`, which reads the same ones,
-//! needs most of a second to start, and its readings reach beyond a turn of four. The library is there wherever the driver
-//! is, so it is opened here instead of through a dependency.
+//! needs most of a second to start, and its readings reach beyond a turn of four.
 
 #![allow(unsafe_code, reason = "calls the driver's management library by its C functions")]
 
-use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use apex_cuda::Library;
+use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::ptr::null_mut;
-use nix::libc;
 use std::sync::OnceLock;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -118,22 +117,13 @@ impl Drop for Reading<'_> {
 impl Counters {
     /// Opens the library, which stays open.
     fn open() -> Option<Counters> {
-        // SAFETY: the name ends with a NUL; the library is the driver's own.
-        let library = unsafe { libc::dlopen(c"libnvidia-ml.so.1".as_ptr(), libc::RTLD_NOW) };
-        let symbol = |name: &CStr| {
-            // SAFETY: the library is open and the name ends with a NUL.
-            let address = unsafe { libc::dlsym(library, name.as_ptr()) };
-            (!address.is_null()).then_some(address)
-        };
-        if library.is_null() {
-            return None;
-        }
-        let init = symbol(c"nvmlInit_v2")?;
-        let find = symbol(c"nvmlDeviceGetHandleByIndex_v2")?;
-        let take = symbol(c"nvmlGpmSampleAlloc")?;
-        let fill = symbol(c"nvmlGpmSampleGet")?;
-        let give_back = symbol(c"nvmlGpmSampleFree")?;
-        let ask = symbol(c"nvmlGpmMetricsGet")?;
+        let library = Library::management()?;
+        let init = library.symbol(c"nvmlInit_v2")?;
+        let find = library.symbol(c"nvmlDeviceGetHandleByIndex_v2")?;
+        let take = library.symbol(c"nvmlGpmSampleAlloc")?;
+        let fill = library.symbol(c"nvmlGpmSampleGet")?;
+        let give_back = library.symbol(c"nvmlGpmSampleFree")?;
+        let ask = library.symbol(c"nvmlGpmMetricsGet")?;
         let mut device = null_mut();
         // SAFETY: these are the types that nvml.h declares the functions with, and the out-pointer is a local's.
         unsafe {
@@ -144,10 +134,10 @@ impl Counters {
             }
             Some(Counters {
                 device,
-                take: core::mem::transmute::<*mut c_void, Take>(take),
-                fill: core::mem::transmute::<*mut c_void, Fill>(fill),
-                give_back: core::mem::transmute::<*mut c_void, GiveBack>(give_back),
-                ask: core::mem::transmute::<*mut c_void, Ask>(ask),
+                take: core::mem::transmute::<*const c_void, Take>(take),
+                fill: core::mem::transmute::<*const c_void, Fill>(fill),
+                give_back: core::mem::transmute::<*const c_void, GiveBack>(give_back),
+                ask: core::mem::transmute::<*const c_void, Ask>(ask),
             })
         }
     }
