@@ -278,6 +278,10 @@ class Training:
         self.torch = torch
         self.stream = stream or torch.cuda.current_stream()
         torch.manual_seed(1)
+        # Gradients of attention are else summed in the order in which blocks happen to end, and no two runs are the same.
+        # What exists in no other form may go on.
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.utils.deterministic.fill_uninitialized_memory = False
         with torch.cuda.stream(self.stream):
             self.step, self.losses = self.build(name), []
             # One training at a time, whichever system it is of: the activations of all at once may not fit.
