@@ -25,6 +25,10 @@ use std::time::{Duration, Instant};
 /// Between two looks at the counters.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// So few launches make a request of a graph, and so many bursts show what is usual.
+const GRAPH_LAUNCHES: u64 = 3;
+const GRAPH_BURSTS: u64 = 32;
+
 /// A program's part in sharing a GPU.
 #[derive(Debug)]
 pub(crate) struct Sharing {
@@ -161,7 +165,8 @@ pub(crate) fn proposal(summary: &Summary, session: &Path) -> Option<String> {
 fn sentence(totals: &Totals, mps: bool) -> String {
     let Totals { class, launches, holds, admitted_ns, .. } = totals;
     let policy = if totals.policy.is_empty() { "no controller" } else { totals.policy.as_str() };
-    let mode = if mps || totals.mps { "with MPS" } else { "without MPS" };
+    let mps = mps || totals.mps;
+    let mode = if mps { "with MPS" } else { "without MPS" };
     let mut text = format!(
         "shared the GPU as {class} under {policy}, {mode}: {} of {} launches waited, {} in all; {} of \
          predicted work admitted",
@@ -189,5 +194,35 @@ fn sentence(totals: &Totals, mps: bool) -> String {
     if totals.failed_open > 0 {
         add(format!(", {} because the controller was gone", count(totals.failed_open)));
     }
+    let is_graph = (1..=GRAPH_LAUNCHES).contains(&totals.burst_launches);
+    if mps && is_graph && class == Class::Latency.word() && totals.bursts >= GRAPH_BURSTS {
+        let launches = totals.burst_launches;
+        let s = if launches == 1 { "" } else { "es" };
+        add(format!(
+            "; a burst is {launches} launch{s}: where that is a graph, try it without --mps, it is protected as well \
+             and may be faster"
+        ));
+    }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_answers_by_graphs_hears_that_it_needs_no_mps() {
+        let hears = |totals: &Totals, mps| sentence(totals, mps).contains("without --mps");
+        let graphs = Totals {
+            bursts: 500,
+            burst_launches: 2,
+            class: Class::Latency.word().into(),
+            ..Totals::default()
+        };
+        assert!(hears(&graphs, true));
+        assert!(!hears(&graphs, false));
+        assert!(!hears(&Totals { burst_launches: 640, ..graphs.clone() }, true));
+        assert!(!hears(&Totals { class: Class::Batch.word().into(), ..graphs.clone() }, true));
+        assert!(!hears(&Totals { bursts: 3, ..graphs }, true), "three say nothing");
+    }
 }

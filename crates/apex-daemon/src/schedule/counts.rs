@@ -1,6 +1,8 @@
 //! What the scheduler did to the programs of one session, for its report.
 
-use apex_core::gate_page::{self, Files, Grant, Own, SLOTS, Setting, Words};
+use apex_core::gate_page::{
+    self, BURSTS_KEPT, BurstWord, Files, Grant, Own, SLOTS, Setting, Words,
+};
 use apex_policy::schedule::Class;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -31,6 +33,9 @@ pub struct Totals {
     pub exempt: u64,
     /// Bursts.
     pub bursts: u64,
+    /// Launches of a usual burst: the middle of the last ones.
+    #[serde(default)]
+    pub burst_launches: u64,
     /// The last budget in flight, in nanoseconds; 0 if there was none.
     pub budget_ns: u64,
     /// The class that was granted.
@@ -98,11 +103,23 @@ impl Counts {
             all.marks += one.marks;
             all.fences += one.fences;
             all.exempt += one.exempt;
+            if one.bursts > all.bursts {
+                all.burst_launches = one.burst_launches;
+            }
             all.bursts += one.bursts;
             all.budget_ns = all.budget_ns.max(one.budget_ns);
         }
         all
     }
+}
+
+/// The middle of the launches of the bursts that are kept.
+fn usual_launches(programs: &[u64], slot: usize) -> u64 {
+    let kept = programs[gate_page::own(slot, Own::Bursts)].min(BURSTS_KEPT as u64);
+    let launches = |nth| programs[gate_page::burst(slot, nth, BurstWord::Launches)];
+    let mut launches: Vec<u64> = (0..kept).map(launches).collect();
+    launches.sort_unstable();
+    launches.get(launches.len() / 2).copied().unwrap_or(0)
 }
 
 fn totals(programs: &[u64], settings: &[u64], slot: usize) -> Totals {
@@ -129,6 +146,7 @@ fn totals(programs: &[u64], settings: &[u64], slot: usize) -> Totals {
         fences: own(Own::Fence) & 0xffff_ffff,
         exempt: own(Own::Exempt),
         bursts: own(Own::Bursts),
+        burst_launches: usual_launches(programs, slot),
         budget_ns: if gated { grant(Grant::BudgetNs) } else { 0 },
         class: class.unwrap_or_default().word().into(),
         policy: String::from_utf8(name).unwrap_or_default(),
