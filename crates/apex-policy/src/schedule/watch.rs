@@ -41,6 +41,10 @@ const MOST_PARTS: usize = 8;
 const RESTS: u64 = 16;
 /// A program that launches less often than this does not launch its kernels one by one.
 const PACED_NS: f64 = 150_000.0;
+/// By so much requests may be longer than in peace for reasons that nobody saw; by more, and up to so much, it is their
+/// processor.
+const UNSEEN: f64 = 1.1;
+const MOST_SLOWER: f64 = 2.0;
 /// The least delay per nanosecond of work that is believed.
 const LEAST_PRICE: f64 = 0.05;
 /// Predicted harm of this part of a request's length is none.
@@ -178,9 +182,9 @@ impl Standing {
     /// The part of a request in which the device works for it. A graph leaves it no time to catch up, however much of
     /// the request is spent on launching it.
     pub(super) fn busy(&self) -> f64 {
-        match self.length_ns > PACED_NS * self.launches {
-            true => 1.0,
-            false => (self.work_ns / self.length_ns.max(1.0)).clamp(0.0, 1.0),
+        match is_paced(self.length_ns, self.launches) {
+            true => (self.work_ns / self.length_ns.max(1.0)).clamp(0.0, 1.0),
+            false => 1.0,
         }
     }
 }
@@ -289,6 +293,19 @@ impl Watch {
         requests.iter().enumerate().map(alone).collect()
     }
 
+    /// How much longer requests are now than those that were in peace, by nothing that is known to have disturbed them. A
+    /// program that launches one by one is as fast as its processor, which may have become slower since; a little may be
+    /// harm that nobody saw. One that launches a graph does not feel its processor.
+    fn slower(requests: &[Request], alone: &[f64], delay: Delay) -> f64 {
+        let sum = |of: &dyn Fn(&Request) -> f64| requests.iter().map(of).sum::<f64>();
+        let [length_ns, launches] =
+            [sum(&|seen| seen.alone_ns(delay)), sum(&|seen| seen.burst.launches as f64)];
+        match is_paced(length_ns, launches) {
+            true => (length_ns / alone.iter().sum::<f64>() / UNSEEN).clamp(1.0, MOST_SLOWER),
+            false => 1.0,
+        }
+    }
+
     /// Where the program stands to a goal that is worked out from the quantile alone and how much requests differ by
     /// themselves; none before enough is known, or while no request comes after a pause.
     pub(super) fn standing(
@@ -305,11 +322,13 @@ impl Watch {
         let delay = self.slopes.delay();
         let alone = self.alone_lengths(&requests, delay);
         let spread = spread(&requests, &alone);
+        let slower = Watch::slower(&requests, &alone, delay);
         let alone = |queued: bool| -> Vec<f64> {
             let both = requests.iter().zip(&alone);
             both.filter(|(seen, _)| seen.queued == queued).map(|(_, alone)| *alone).collect()
         };
-        let goal_ns = goal(play(&alone(false), &alone(true), 0.0, quantile, rate), spread);
+        let now = |queued| -> Vec<f64> { alone(queued).iter().map(|it| it * slower).collect() };
+        let goal_ns = goal(play(&now(false), &now(true), 0.0, quantile, rate), spread);
         let fresh: Vec<f64> = of(false).map(|seen| seen.without_beside_ns(delay)).collect();
         let queued: Vec<f64> = of(true).map(Request::length_ns).collect();
         let mean = |of_request: &dyn Fn(&Request) -> f64, requests: usize| {
@@ -377,6 +396,11 @@ fn rate(requests: &[Request]) -> f64 {
     apart.len() as f64 / span.max(1) as f64
 }
 
+/// Whether the launches of so much time are many, and not a graph or two.
+fn is_paced(length_ns: f64, launches: f64) -> bool {
+    length_ns <= PACED_NS * launches
+}
+
 /// The longest delay that is looked for, in bursts, and how finely.
 const MOST_ROOM: f64 = 4.0;
 const HALVINGS: u32 = 8;
@@ -413,6 +437,26 @@ mod tests {
             seen.standing(0.5, |alone, _| alone * 1.2).unwrap()
         };
         assert!((standing(2).length_ns / standing(0).length_ns - 1.0).abs() < 0.06);
+    }
+
+    #[test]
+    fn a_slower_processor_takes_no_room_from_those_that_feel_it() {
+        let room = |launches| {
+            let mut watch = Watch::default();
+            for nth in 0..300 {
+                // In peace at first; then half as long again, whatever ran beside them.
+                let (length_ns, harm_ns) = if nth < 60 {
+                    (5_000_000, 0)
+                } else {
+                    (7_500_000, 200_000 + nth % 7 * 100_000)
+                };
+                let burst = Burst { launches, ..burst(nth * 20_000_000, length_ns, harm_ns) };
+                watch.observe(&[burst], 0);
+            }
+            watch.standing(0.95, |alone, _| alone * 1.2).unwrap().room_ns
+        };
+        assert!(room(100) > 300_000.0, "{}", room(100));
+        assert_eq!(room(1), 0.0, "a graph does not feel it");
     }
 
     #[test]
