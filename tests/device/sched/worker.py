@@ -11,8 +11,8 @@ Lines in, lines out, JSON each (what libraries print goes to standard error):
   in   {"run": 1, "at": NS, "seconds": S, "latency": {"rate": R, "seed": K, "cv": C} or null,
         "train": true or false}
   out  {"requests": [[scheduled, start, first kernel or null, end], ...], "steps": [end, ...]}
-  in   {"service": 1}
-  out  {"service_ns": the time of one request}
+  in   {"service": S}
+  out  {"service_ns": the time of one request, the median over so many seconds}
   in   {"quit": 1}
   out  {"digests": [SHA-256 of the first output and of the last of every turn], "losses": [every loss]}
 
@@ -80,15 +80,15 @@ class Latency:
             self.stream.synchronize()
             if name.endswith("-graph"):
                 self.forward = self.captured(self.forward, stream)
-            self.service_ns()
+            self.service_ns(WARM_UP_SECONDS)
             self.digests = [self.digest()]
 
     def digest(self):
         return hashlib.sha256(self.output.float().cpu().numpy().tobytes()).hexdigest()
 
-    def service_ns(self):
+    def service_ns(self, seconds):
         """The time of one request, the median over a while."""
-        deadline, times = time.monotonic() + WARM_UP_SECONDS, []
+        deadline, times = time.monotonic() + seconds, []
         with self.torch.cuda.stream(self.stream), self.torch.inference_mode():
             while time.monotonic() < deadline or len(times) < 10:
                 started = time.monotonic_ns()
@@ -437,7 +437,7 @@ def main():
         if "quit" in command:
             break
         if "service" in command:
-            answer({"service_ns": latency.service_ns()})
+            answer({"service_ns": latency.service_ns(command["service"])})
             continue
         requests, ends, threads = [], [], []
         at, seconds = command["at"], command["seconds"]

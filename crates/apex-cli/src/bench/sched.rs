@@ -26,7 +26,7 @@ use anyhow::{Context, Result, bail};
 use cases::Case;
 use cell::{Cell, Plan};
 pub(crate) use judge::print_rows;
-use judge::{bars, overloaded, point, row};
+use judge::{bars, other_loads, overloaded, point, row};
 use picture::{Point, plane};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -86,6 +86,7 @@ pub(super) fn measure(arguments: &BenchSched) -> Result<Report> {
     }
     let Measured { mut report, turns, .. } = measured;
     report.notes.extend(overloaded(&report.rows));
+    report.notes.extend(other_loads(&report.rows, arguments.load));
     if arguments.synthetic {
         report.notes.push("own programs on the software GPU: times are the processor's".into());
     }

@@ -4,10 +4,10 @@ use super::cases::{Case, Turns};
 use super::mps::Mps;
 use super::numbers::{quantile, rate};
 use super::processors::Processors;
-use super::rounded;
 use super::systems::{Place, Side, System};
 use super::utilisation::Utilisation;
 use super::workers::{Computed, Request, Worker};
+use super::{mean_of, rounded};
 use crate::arguments::BenchSched;
 use crate::say;
 use anyhow::{Context, Result, bail};
@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 
 /// From the order to the begin of a turn.
 const LEAD: Duration = Duration::from_millis(300);
+/// How often it is looked what a request takes, at least, and for how long.
+const LOOKS: usize = 6;
+const LOOK: Duration = Duration::from_millis(800);
 
 /// What holds for every cell.
 pub(super) struct Plan<'a> {
@@ -87,27 +90,15 @@ impl Plan<'_> {
         case: &Case,
         rates: Option<&[f64]>,
     ) -> Vec<Result<Cell>> {
-        let mut rates = rates.map(<[f64]>::to_vec);
         // Before the programs, so that it ends after them.
         let mps = self.mps(systems);
         let start = |&system: &System| self.stage(system, case, mps.as_ref());
         let started: Vec<_> = systems.iter().map(start).collect();
         let wait = |stage: Result<Stage>| stage.and_then(Stage::wait_ready);
         let mut stages: Vec<Result<Stage>> = started.into_iter().map(wait).collect();
-        if rates.is_none() {
-            // Of all, because the machine changes its speed: the rate in the middle.
-            let mut found: Vec<Vec<f64>> = Vec::new();
-            for stage in &mut stages {
-                match stage.as_mut().map(|ready| self.rates(case, &mut ready.workers)) {
-                    Ok(Ok(rates)) => found.push(rates),
-                    Ok(Err(error)) => *stage = Err(error),
-                    Err(_) => {}
-                }
-            }
-            rates = (!found.is_empty()).then(|| middle(&found));
-        }
+        let rates = rates.map_or_else(|| self.rates(case, &mut stages), <[f64]>::to_vec);
         for stage in stages.iter_mut().flatten() {
-            stage.cell.rates = rates.clone().unwrap_or_default();
+            stage.cell.rates.clone_from(&rates);
         }
         let mut orders = vec![Turns::warm_up(case)];
         orders.extend(case.orders(self.rounds));
@@ -166,11 +157,24 @@ impl Plan<'_> {
         Ok(Stage { system, workers, cell, begun, _pages: pages, _folder: folder })
     }
 
-    /// Requests a second of each program that answers them, from what one request takes while nothing else runs.
-    fn rates(&self, case: &Case, workers: &mut [Worker]) -> Result<Vec<f64>> {
+    /// Requests a second of each program that answers them, from what one request takes while nothing else runs: in the
+    /// mean of several looks at the systems in turn, because the machine changes its speed.
+    fn rates(&self, case: &Case, stages: &mut [Result<Stage>]) -> Vec<f64> {
+        let mut times = vec![Vec::new(); case.latency.len()];
+        for _ in 0..LOOKS.div_ceil(stages.len().max(1)) {
+            for stage in stages.iter_mut() {
+                let Ok(ready) = stage else { continue };
+                let looked = ready.workers.iter_mut().zip(&mut times).try_for_each(|it| {
+                    it.1.push(it.0.service_ns(LOOK)? as f64);
+                    Ok(())
+                });
+                if let Err(error) = looked {
+                    *stage = Err(error);
+                }
+            }
+        }
         let part = self.arguments.load / case.latency.len() as f64;
-        let answering = workers.iter_mut().take(case.latency.len());
-        answering.map(|worker| Ok(part * 1e9 / worker.service_ns()? as f64)).collect()
+        times.iter().filter_map(|times| Some(part * 1e9 / mean_of(times)?)).collect()
     }
 
     fn start(&self, system: System, case: &Case, place: &Place<'_>) -> Result<Vec<Worker>> {
@@ -304,27 +308,5 @@ impl Stage {
             cell.said.extend(said);
         }
         Ok(cell)
-    }
-}
-
-/// The middle of each column; of two the lower.
-fn middle(rows: &[Vec<f64>]) -> Vec<f64> {
-    let column = |nth: usize| {
-        let mut values: Vec<f64> = rows.iter().filter_map(|row| row.get(nth).copied()).collect();
-        quantile(&mut values, 0.5)
-    };
-    (0..rows.first().map_or(0, Vec::len)).map(column).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_rate_is_the_one_in_the_middle() {
-        let rows = [vec![87.0, 3.0], vec![139.0, 2.0], vec![95.0, 4.0]];
-        assert_eq!(middle(&rows), [95.0, 3.0]);
-        assert_eq!(middle(&rows[..2]), [87.0, 2.0]);
-        assert!(middle(&[]).is_empty());
     }
 }

@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 /// A P95 above so many times that alone grows as long as the turn lasts.
 const OVERLOADED: f64 = 10.0;
+/// A load that is another by this part is said.
+const OTHER_LOAD: f64 = 0.15;
 
 fn requests(turns: &[Turn]) -> Vec<Vec<Request>> {
     turns.iter().map(|turn| turn.requests.clone()).collect()
@@ -57,8 +59,14 @@ pub(super) fn row(
         |turns: &[Vec<Request>], part| times(turns, |request| Some(request.response_ms()), part);
     let service = |part| times(&together, |request| Some(request.service_ms()), part);
     let queue = |part| times(&together, Request::queue_ms, part);
+    let busy = |(program, rate): (&Program, &f64)| {
+        let requests = program.alone.iter().flat_map(|turn| &turn.requests);
+        mean_of(&requests.map(Request::service_ms).collect::<Vec<f64>>()).map(|ms| ms * rate / 1e3)
+    };
+    let load: Option<f64> = alone.latency.iter().zip(&cell.rates).map(busy).sum();
     let mut row = json!({
         "pair": case.name,
+        "load": load.map(rounded),
         "core": case.core,
         "system": system.name(),
         "requests_per_second": rounded(cell.rates[worst]),
@@ -243,6 +251,19 @@ pub(super) fn overloaded(rows: &[Value]) -> Option<String> {
     })
 }
 
+/// The pairs whose load was another than was asked for: the machine changed its speed after the rate was found.
+pub(super) fn other_loads(rows: &[Value], asked: f64) -> Option<String> {
+    let sliced = rows.iter().filter(|row| row["system"] == "time-slicing");
+    let other = sliced.filter_map(|row| {
+        let load = number(row, &["load"]).filter(|load| (load / asked - 1.0).abs() > OTHER_LOAD)?;
+        Some(format!("{} {load:.2}", row["pair"].as_str()?))
+    });
+    let pairs: Vec<String> = other.collect();
+    (!pairs.is_empty()).then(|| {
+        format!("the load alone was another than the {asked} asked for: {}", pairs.join(", "))
+    })
+}
+
 /// The plane and the table.
 pub(crate) fn print_rows(rows: &[Value]) {
     let points: Vec<Point> = rows.iter().filter_map(point).collect();
@@ -405,6 +426,16 @@ mod tests {
         assert_eq!(*training, json!({"value": 1.1444, "low": 1.1, "high": 1.2}));
         let itself = super::row(&case, System::TimeSlicing, &sliced, &sliced, &[]);
         assert!(itself.get("p95_over_time_slicing").is_none());
+    }
+
+    #[test]
+    fn a_load_that_was_not_asked_for_is_said() {
+        let case = crate::bench::sched::cases::named("resnet-resnet").unwrap();
+        // 100 requests a second of 2 ms each, alone.
+        let sliced = measured_cell([2, 8], [[10.0, 8.0], [5.0, 4.0]]);
+        let rows = [row(&case, System::TimeSlicing, &sliced, &sliced, &[])];
+        assert_eq!(other_loads(&rows, 0.2), None);
+        assert!(other_loads(&rows, 0.5).unwrap().ends_with(": resnet-resnet 0.20"));
     }
 
     #[test]

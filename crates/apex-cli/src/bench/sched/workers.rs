@@ -141,9 +141,9 @@ impl Worker {
         Ok(())
     }
 
-    /// The time of one request, while nothing else runs.
-    pub(super) fn service_ns(&mut self) -> Result<u64> {
-        self.order(&json!({"service": 1}))?;
+    /// The time of one request, while nothing else runs, as seen for a while.
+    pub(super) fn service_ns(&mut self, seen: Duration) -> Result<u64> {
+        self.order(&json!({"service": seen.as_secs_f64()}))?;
         let answer = self.answer(START)?;
         let time = answer.get("service_ns").and_then(Value::as_u64).filter(|time| *time > 0);
         time.with_context(|| format!("{} answers wrongly", self.name))
