@@ -227,7 +227,7 @@ impl Plan<'_> {
         // The same arrivals for every system, others on the way back and for each program.
         let seed = |nth: usize| self.arguments.seed * 1_000 + turn.arrivals() * 100 + nth as u64;
         let together = turn.is_together();
-        let watched = together && !turn.warms_up() && !self.arguments.synthetic;
+        let watched = !turn.warms_up() && !self.arguments.synthetic;
         let length = Duration::from_secs_f64(seconds);
         let watched = watched.then(|| Utilisation::watch(LEAD, length));
         let at = monotonic_nanos() + LEAD.as_nanos() as u64;
@@ -275,7 +275,7 @@ impl Plan<'_> {
             }
         }
         let sm_percent = watched.flatten().and_then(Utilisation::mean_percent);
-        cell.sm_percent.extend(sm_percent);
+        cell.sm_percent.extend(sm_percent.filter(|_| together));
         raw["sm_percent"] = json!(sm_percent.map(rounded));
         cell.raw.push(raw);
         let kind = match together {
