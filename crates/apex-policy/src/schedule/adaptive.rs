@@ -28,10 +28,10 @@ const LOOP_NS: u64 = 100_000_000;
 /// By which part a response may be longer than alone where nothing was promised, if all requests take the same time and a
 /// delay of them buys as little as beside a graph: more by what it buys more. And more as far as they differ by
 /// themselves, by this part of what the longest of twenty are longer: that hides as much. What comes of it is a little
-/// more, because the device is slower where others work too.
+/// more, because the device is slower where others work too. The most, of requests that keep the device busy and of others.
 const GOAL: f64 = 0.09;
 const HIDDEN: f64 = 0.5;
-const MOST_GOAL: f64 = 0.7;
+const MOST_GOAL: [f64; 2] = [0.35, 0.7];
 /// What others gain per nanosecond of delay beside a graph.
 const GAIN: f64 = 0.47;
 /// A delay by these parts of the same, of requests after a pause and of each, is not felt however late the responses are:
@@ -232,7 +232,8 @@ impl Learned {
             Some(sla) => (sla.limit_ns as f64 * OF_LIMIT).max(alone_ns * 1.02),
             None => {
                 let buys = (self.gain / GAIN).max(1.0);
-                alone_ns * (1.0 + (GOAL * buys + HIDDEN * spread).min(MOST_GOAL))
+                let most = MOST_GOAL[usize::from(self.busy < 1.0)];
+                alone_ns * (1.0 + (GOAL * buys + HIDDEN * spread).min(most))
             }
         };
         let Some(mut standing) = self.watch.standing(quantile, goal_ns) else { return };
