@@ -409,6 +409,9 @@ pub(crate) struct Sim {
     /// Decides all that is random.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Write what the policy sees and believes, a line of JSON each.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
     /// Print a JSON document.
     #[arg(long)]
     pub(crate) json: bool,

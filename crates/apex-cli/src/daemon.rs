@@ -73,8 +73,8 @@ pub(crate) fn daemon(arguments: &Daemon) -> anyhow::Result<ExitCode> {
         config.policy,
         directory.display()
     ));
-    let order =
-        Order { directory, policy: config.policy, grants, mps: mps.is_some(), is_daemon: true };
+    let (policy, log) = (config.policy, knobs.schedule_log);
+    let order = Order { directory, policy, grants, mps: mps.is_some(), is_daemon: true, log };
     keep(&order, &stop, |sentence| say(&sentence));
     if let Some(sentence) = mps.and_then(Mps::end) {
         say(&sentence);

@@ -102,6 +102,7 @@ impl Sharing {
             grants: Grants::OfUser(nix::unistd::Uid::effective().as_raw()),
             mps: mps.is_some(),
             is_daemon: false,
+            log: knobs.schedule_log.clone(),
         };
         let keeper = class.map(|_| Keeper::start(order.clone()));
         let counts = Counts::of(&directory, rings);

@@ -10,13 +10,14 @@ use apex_daemon::progress::Progress;
 use apex_daemon::read::Stored;
 use apex_daemon::simulate::{described, recorded};
 use apex_policy::schedule::simulate::{
-    Gate, Machine, Mode, Prediction, Program, gpu_bound_pair, percentile, simulate,
+    Gate, Machine, Mode, Outcome, Prediction, Program, gpu_bound_pair, percentile, simulate,
 };
-use apex_policy::schedule::{Class, policy};
+use apex_policy::schedule::{Class, Logged, Policy, policy};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::mpsc::channel;
 
 /// The pair that was measured, by this word.
 const PAIR: &str = "pair";
@@ -67,8 +68,10 @@ pub(crate) fn sim(arguments: &Sim) -> Result<ExitCode> {
     let mode: Mode = arguments.mode.into();
     let machine = Machine { mode, seed: arguments.seed, prediction, ..Machine::default() };
     let chosen = || policy(&arguments.policy).map_err(anyhow::Error::msg);
-    chosen()?;
-    let outcome = simulate(&machine, &programs, Gate::Policy(chosen()?), length_ns);
+    let outcome = match &arguments.log {
+        Some(path) => logged(path, chosen()?, |it| simulate(&machine, &programs, it, length_ns))?,
+        None => simulate(&machine, &programs, Gate::Policy(chosen()?), length_ns),
+    };
     let from_ns = (arguments.seconds * WARM_UP * 1e9) as u64;
     let mut rows = Vec::new();
     for (program, together) in programs.iter().zip(&outcome.programs) {
@@ -101,6 +104,22 @@ pub(crate) fn sim(arguments: &Sim) -> Result<ExitCode> {
     let page =
         if arguments.json { serde_json::to_string_pretty(&report)? + "\n" } else { table(&report) };
     print_page(page.as_bytes())
+}
+
+/// What a run gives whose policy writes down what it sees and believes.
+fn logged(
+    path: &Path,
+    policy: Box<dyn Policy>,
+    run: impl FnOnce(Gate) -> Outcome,
+) -> Result<Outcome> {
+    let (send, lines) = channel();
+    let write = move |line: &str| {
+        let _ = send.send(format!("{line}\n"));
+    };
+    let outcome = run(Gate::Policy(Box::new(Logged::new(policy, Box::new(write)))));
+    let lines: String = lines.into_iter().collect();
+    std::fs::write(path, lines).with_context(|| format!("{} cannot be written", path.display()))?;
+    Ok(outcome)
 }
 
 /// The programs of one TRACE: the measured pair, a file of numbers, or a session, whose class may stand before

@@ -99,6 +99,8 @@ knobs! {
     share: f64 = 1.0, "APEX_SHARE";
     /// How programs share a GPU: none, priority, deadline, fair or adaptive; the controller's own decides.
     policy: Option<String> = None, "APEX_POLICY";
+    /// File to which whoever leads adds what the policy sees and believes, a line of JSON each.
+    schedule_log: Option<PathBuf> = None, "APEX_SCHEDULE_LOG";
     /// 1 gives the launches of a latency program the highest priority; set by `apex run` under MPS.
     launch_priority: bool = false, "APEX_LAUNCH_PRIORITY";
     /// 0 holds launches of a program that yields in the program alone; by default the GPU itself waits where it can, and the program runs ahead.

@@ -16,6 +16,7 @@ mod colocate;
 mod deadline;
 mod fair;
 mod ledger;
+mod log;
 mod none;
 mod pauses;
 mod play;
@@ -35,6 +36,7 @@ pub use admit::{
 pub use backlog::Backlog;
 pub use colocate::harm_kept_ns;
 pub use ledger::MINIMUM_SHARE;
+pub use log::{Belief, Logged};
 pub use policy::{
     Burst, Choice, DEFAULT_POLICY, Device, Observed, POLICIES, Policy, Settings, policy,
 };

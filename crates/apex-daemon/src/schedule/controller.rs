@@ -7,10 +7,12 @@ use super::grants::{Grants, Who};
 use apex_core::gate_page::{
     self, BURSTS_KEPT, BurstWord, Files, Grant, Own, SLOTS, Setting, Shared, Words, claimed_by,
 };
-use apex_policy::schedule::{Burst, Class, Device, Limits, Observed, Policy, Sla, policy};
+use apex_policy::schedule::{Burst, Class, Device, Limits, Logged, Observed, Policy, Sla, policy};
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Between two steps while programs share the GPU.
@@ -37,6 +39,8 @@ pub struct Controller {
     mps: bool,
     seen: Vec<Seen>,
     epoch: u64,
+    /// Why its log ended.
+    log_ended: Arc<OnceLock<String>>,
 }
 
 /// What is known of the program in a slot.
@@ -80,7 +84,35 @@ impl Controller {
             mps,
             seen: vec![Seen::default(); SLOTS],
             epoch,
+            log_ended: Arc::default(),
         }))
+    }
+
+    /// The same, and what the policy sees and believes is added to that file, as long as it can be.
+    #[must_use]
+    pub fn logged(mut self, path: &Path) -> Controller {
+        let ended = self.log_ended.clone();
+        let name = path.display().to_string();
+        let end = move |error: &io::Error| {
+            let _ = ended.set(format!("{name} gets no more lines: {error}"));
+        };
+        let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+        let mut file = opened.inspect_err(&end).ok();
+        let write = move |line: &str| {
+            let Some(open) = &mut file else { return };
+            if let Err(error) = open.write_all(format!("{line}\n").as_bytes()) {
+                end(&error);
+                file = None;
+            }
+        };
+        self.policy = Box::new(Logged::new(self.policy, Box::new(write)));
+        self
+    }
+
+    /// Why its log ended before it did.
+    #[must_use]
+    pub fn log_ended(&self) -> Option<&str> {
+        self.log_ended.get().map(String::as_str)
     }
 
     /// The GPU whose page this is.
@@ -409,6 +441,35 @@ mod tests {
         assert_eq!(place.page.grant(1, Grant::Gated), 0);
         controller.step(10_000_000_000 + REMAINS_NS + 1).unwrap();
         assert_eq!(place.page.own(0, Own::Claim).load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_stops_nothing_else() {
+        let run = |log: &Path| {
+            let place = place();
+            let mut controller = place.lead(&[anybody("latency")]).logged(log);
+            place.enter(0, claim_of(std::process::id()), Class::Batch);
+            place.enter(5, claim_of(1), Class::Latency);
+            controller.step(1_000_000_000).unwrap();
+            let words = [(BurstWord::Start, 1_001_000_000), (BurstWord::End, 1_003_500_000)];
+            for (word, value) in words.into_iter().chain([(BurstWord::Launches, 7)]) {
+                place.page.burst(5, 0, word).store(value, Ordering::Relaxed);
+            }
+            place.page.own(5, Own::Bursts).store(1, Ordering::Relaxed);
+            controller.step(1_004_000_000).unwrap();
+            assert_eq!(place.page.grant(0, Grant::Gated), 1);
+            controller.log_ended().map(str::to_owned)
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("log");
+        assert_eq!(run(&log), None);
+        let lines = std::fs::read_to_string(&log).unwrap();
+        let line: serde_json::Value = serde_json::from_str(lines.trim_end()).unwrap();
+        assert_eq!((&line["ms"], &line["launches"]), (&2.5.into(), &7.into()));
+        for path in [Path::new("/dev/full"), &directory.path().join("none/log")] {
+            let said = run(path).unwrap();
+            assert!(said.contains("gets no more lines: "), "{said}");
+        }
     }
 
     #[test]

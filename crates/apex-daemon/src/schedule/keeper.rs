@@ -33,6 +33,8 @@ pub struct Order {
     pub mps: bool,
     /// It is the daemon of the directory.
     pub is_daemon: bool,
+    /// Where what the policy sees and believes is written.
+    pub log: Option<PathBuf>,
 }
 
 /// The file whose lock the daemon of a directory holds.
@@ -115,7 +117,10 @@ pub fn keep(order: &Order, stop: &AtomicBool, mut say: impl FnMut(String)) {
                     continue;
                 }
                 match Controller::lead(&files, &order.policy, &order.grants, order.mps) {
-                    Ok(Some(controller)) => leading.push(controller),
+                    Ok(Some(controller)) => leading.push(match &order.log {
+                        Some(path) => controller.logged(path),
+                        None => controller,
+                    }),
                     Ok(None) => {}
                     Err(error) => complain(&mut failed, &order.directory, &error, &mut say),
                 }
@@ -125,6 +130,9 @@ pub fn keep(order: &Order, stop: &AtomicBool, mut say: impl FnMut(String)) {
         leading.retain_mut(|controller| match controller.step(monotonic_nanos()) {
             Ok(next) => {
                 wait = wait.min(next);
+                if let Some(sentence) = controller.log_ended() {
+                    say_once(&mut failed, sentence, &mut say);
+                }
                 true
             }
             Err(error) => {
@@ -146,8 +154,12 @@ fn complain(
         "programs in {} are not scheduled against each other: {error}",
         directory.display()
     );
-    if !failed.contains(&sentence) {
-        failed.push(sentence.clone());
-        say(sentence);
+    say_once(failed, &sentence, say);
+}
+
+fn say_once(said: &mut Vec<String>, sentence: &str, say: &mut impl FnMut(String)) {
+    if !said.iter().any(|it| it == sentence) {
+        said.push(sentence.into());
+        say(sentence.into());
     }
 }

@@ -15,6 +15,7 @@
 use super::admit::Limits;
 use super::allowance::allowed;
 use super::ledger::Ledger;
+use super::log::Belief;
 use super::pauses::Pauses;
 use super::policy::{Burst, Device, Observed, Policy, Settings, above, bit};
 use super::priority::strict;
@@ -98,6 +99,8 @@ struct Learned {
     each: f64,
     budget_ns: f64,
     loop_ends_ns: u64,
+    /// All of that, as it was last worked out.
+    belief: Option<Belief>,
 }
 
 impl Default for Learned {
@@ -119,6 +122,7 @@ impl Default for Learned {
             each: 0.0,
             budget_ns: 400_000.0,
             loop_ends_ns: 0,
+            belief: None,
         }
     }
 }
@@ -146,7 +150,7 @@ impl Policy for Adaptive {
                 learned.has_news = false;
                 learned.length_ns = learned.watch.alone_ns();
                 if learned.is_crowded(now_ns) {
-                    learned.adjust(program);
+                    learned.adjust(now_ns, program);
                 }
             }
         }
@@ -162,6 +166,10 @@ impl Policy for Adaptive {
         let mut limits: Vec<Limits> = limits.collect();
         self.rescue.apply(now_ns, device, programs, &mut limits);
         Settings { programs: limits }
+    }
+
+    fn beliefs(&self) -> Vec<Belief> {
+        self.learned.values().filter_map(|learned| learned.belief).collect()
     }
 }
 
@@ -224,7 +232,7 @@ impl Learned {
     }
 
     /// One turn of the outer loop.
-    fn adjust(&mut self, program: &Observed<'_>) {
+    fn adjust(&mut self, now_ns: u64, program: &Observed<'_>) {
         let quantile = program.sla.map_or(0.95, |sla| f64::from(sla.quantile));
         let goal_ns = |alone_ns: f64, spread: f64| match program.sla {
             // A promise that cannot be kept even alone is no reason to disturb the program: then as little
@@ -257,6 +265,21 @@ impl Learned {
         };
         let budget = self.budget_ns * BUDGET_STEPS[usize::from(allowed > 0.0)];
         self.budget_ns = budget.clamp(BUDGET_NS[0], BUDGET_NS[1]);
+        self.belief = Some(Belief {
+            key: program.key,
+            at_ns: now_ns,
+            request_ns: standing.length_ns,
+            goal_ns: standing.goal_ns,
+            room_ns: [standing.room_ns, standing.room_each_ns],
+            per_harm: [standing.per_harm, standing.doubt],
+            spread: standing.spread,
+            busy: self.busy,
+            gain: self.gain,
+            harm_ns: standing.last_harm_ns,
+            allowed: [self.allowance, self.each],
+            budget_ns: self.budget_ns,
+            ahead_ns: self.ahead_ns,
+        });
     }
 
     fn limits(

@@ -37,6 +37,7 @@ mod tests {
 
     /// Bursts of 5 ms that keep the device busy, undisturbed, which may take 1 ms longer.
     const QUIET: Standing = Standing {
+        goal_ns: 0.0,
         room_ns: 1e6,
         room_each_ns: 0.0,
         per_harm: 1.5,

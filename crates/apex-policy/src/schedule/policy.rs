@@ -4,6 +4,7 @@
 //! learned between the questions, and reads no clock: the time comes with the question.
 
 use super::admit::Limits;
+use super::log::Belief;
 use super::program::{Class, Sla};
 
 /// The device the programs share.
@@ -86,6 +87,11 @@ pub trait Policy: Send {
 
     /// What is allowed from now on. `now_ns` never goes back between two questions.
     fn step(&mut self, now_ns: u64, device: &Device, programs: &[Observed<'_>]) -> Settings;
+
+    /// What it has learned, if it learns.
+    fn beliefs(&self) -> Vec<Belief> {
+        Vec::new()
+    }
 }
 
 /// A policy as it is chosen.

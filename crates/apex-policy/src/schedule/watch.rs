@@ -148,6 +148,8 @@ impl Request {
 /// Where a program stands to its goal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Standing {
+    /// The goal.
+    pub(super) goal_ns: f64,
     /// The delay by work beside every request after a pause with which the quantile of the responses would be at the
     /// goal, in nanoseconds; 0 if it is above without any.
     pub(super) room_ns: f64,
@@ -357,6 +359,7 @@ impl Watch {
         });
         let room_ns = room(&|delay_ns| play(&fresh, &queued, delay_ns, quantile, rate) <= goal_ns);
         Some(Standing {
+            goal_ns,
             room_ns,
             room_each_ns,
             per_harm: delay.per_harm,

@@ -115,6 +115,10 @@ impl System {
             command.arg("--").args(words);
             command.env("APEX_GATE", place.gate());
             command.env("APEX_STATE", place.folder.join("state"));
+            // Each system's own, or nobody knows whose lines they are.
+            if let Ok(log) = std::env::var("APEX_SCHEDULE_LOG") {
+                command.env("APEX_SCHEDULE_LOG", format!("{log}.{}", self.name()));
+            }
             command
         } else {
             let mut command = Command::new(&words[0]);
