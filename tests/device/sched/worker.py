@@ -278,9 +278,9 @@ class Training:
         self.torch = torch
         self.stream = stream or torch.cuda.current_stream()
         torch.manual_seed(1)
-        # Gradients of attention are else summed in the order in which blocks happen to end, and no two runs are the same.
-        # What exists in no other form may go on.
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        # Gradients of attention are else summed in the order in which blocks happen to end, and no two runs are the same. A
+        # warning instead of an error would leave attention as it is.
+        torch.use_deterministic_algorithms(True)
         torch.utils.deterministic.fill_uninitialized_memory = False
         with torch.cuda.stream(self.stream):
             self.step, self.losses = self.build(name), []
@@ -291,6 +291,13 @@ class Training:
                 self.give_back()
 
     def warm_up(self):
+        try:
+            self.one_step()
+        except RuntimeError as error:
+            # Pooling of images has no such form.
+            if "deterministic" not in str(error):
+                raise
+            self.torch.use_deterministic_algorithms(False)
         deadline = time.monotonic() + WARM_UP_SECONDS
         while time.monotonic() < deadline or len(self.losses) < WARM_UP_STEPS:
             self.one_step()
