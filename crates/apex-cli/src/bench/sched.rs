@@ -117,13 +117,7 @@ impl Measured {
         baseline: &mut Option<Cell>,
     ) -> Result<()> {
         let asked = baseline.as_ref().map(|cell| cell.rates.clone());
-        let cells = plan.cells(group, case, asked.as_deref());
-        let without_apex = |(system, cell): (&System, &Result<Cell>)| {
-            let cell = cell.as_ref().ok().filter(|_| !system.is_apex())?;
-            Some(cell.computed.clone())
-        };
-        let computed: Vec<_> = group.iter().zip(&cells).filter_map(without_apex).collect();
-        for (&system, cell) in group.iter().zip(cells) {
+        for (&system, cell) in group.iter().zip(plan.cells(group, case, asked.as_deref())) {
             let name = || format!("{} under {}", case.name, system.name());
             let mut cell = match cell.with_context(name) {
                 Ok(cell) => cell,
@@ -140,10 +134,10 @@ impl Measured {
             let slowest = self.start_seconds.unwrap_or(0.0);
             self.start_seconds = Some(slowest.max(cell.start_seconds));
             if system == System::TimeSlicing {
-                self.report.rows.push(row(case, system, &cell, &cell, &computed));
+                self.report.rows.push(row(case, system, &cell, &cell));
                 *baseline = Some(cell);
             } else if let Some(time_slicing) = &*baseline {
-                self.report.rows.push(row(case, system, &cell, time_slicing, &computed));
+                self.report.rows.push(row(case, system, &cell, time_slicing));
             } else {
                 self.report.notes.push(format!("{} has nothing to be compared with", name()));
             }

@@ -87,20 +87,14 @@ struct Learned {
     crowded_ns: Option<u64>,
     /// The usual length of a request alone, once that is known.
     length_ns: Option<u64>,
-    /// The part of a request in which the device works for it, and what predicted harm surely adds to one.
-    busy: f64,
-    per_harm: f64,
-    /// What others gain per nanosecond by which they delay a request.
-    gain: f64,
-    /// The harm that may be done, over that which is done.
-    unused: f64,
+    /// Where it stood to its goal when that was last worked out, and when.
+    standing: Option<Standing>,
+    judged_ns: u64,
     allowance: f64,
     /// The same of each request, those out of a queue too.
     each: f64,
     budget_ns: f64,
     loop_ends_ns: u64,
-    /// All of that, as it was last worked out.
-    belief: Option<Belief>,
 }
 
 impl Default for Learned {
@@ -114,15 +108,12 @@ impl Default for Learned {
             has_news: false,
             crowded_ns: None,
             length_ns: None,
-            busy: 1.0,
-            per_harm: 1.0,
-            gain: GAIN,
-            unused: 1.0,
+            standing: None,
+            judged_ns: 0,
             allowance: 0.0,
             each: 0.0,
             budget_ns: 400_000.0,
             loop_ends_ns: 0,
-            belief: None,
         }
     }
 }
@@ -169,7 +160,7 @@ impl Policy for Adaptive {
     }
 
     fn beliefs(&self) -> Vec<Belief> {
-        self.learned.values().filter_map(|learned| learned.belief).collect()
+        self.learned.iter().filter_map(|(&key, learned)| learned.belief(key)).collect()
     }
 }
 
@@ -239,8 +230,8 @@ impl Learned {
             // as possible is added.
             Some(sla) => (sla.limit_ns as f64 * OF_LIMIT).max(alone_ns * 1.02),
             None => {
-                let buys = (self.gain / GAIN).max(1.0);
-                let most = MOST_GOAL[usize::from(self.busy < 1.0)];
+                let buys = self.standing.map_or(1.0, |before| (before.gain() / GAIN).max(1.0));
+                let most = MOST_GOAL[usize::from(self.busy() < 1.0)];
                 alone_ns * (1.0 + (GOAL * buys + HIDDEN * spread).min(most))
             }
         };
@@ -250,8 +241,6 @@ impl Learned {
             standing.room_ns = standing.room_ns.max(first_ns);
             standing.room_each_ns = standing.room_each_ns.max(each_ns);
         }
-        (self.busy, self.per_harm) = (standing.busy(), standing.surely_per_harm());
-        self.gain = standing.gain();
         let of_each = Standing { room_ns: standing.room_each_ns, ..standing };
         let each = allowed(&of_each, self.each);
         let allowed = allowed(&standing, self.allowance);
@@ -259,27 +248,41 @@ impl Learned {
         let step = if self.allowance == 0.0 { 1.0 } else { STEP };
         self.allowance += (allowed - self.allowance) * step;
         self.each += (each - self.each) * step;
-        self.unused = match standing.doubt < SURE {
-            true => self.allowance * standing.length_ns / standing.last_harm_ns.max(1.0),
-            false => 1.0,
-        };
         let budget = self.budget_ns * BUDGET_STEPS[usize::from(allowed > 0.0)];
         self.budget_ns = budget.clamp(BUDGET_NS[0], BUDGET_NS[1]);
-        self.belief = Some(Belief {
-            key: program.key,
-            at_ns: now_ns,
+        (self.standing, self.judged_ns) = (Some(standing), now_ns);
+    }
+
+    /// The part of a request in which the device works for it.
+    fn busy(&self) -> f64 {
+        self.standing.map_or(1.0, |standing| standing.busy())
+    }
+
+    /// The harm that may be done, over that which is done, as far as it is known what harm does.
+    fn unused(&self) -> f64 {
+        let known = self.standing.filter(|standing| standing.doubt < SURE);
+        known.map_or(1.0, |standing| {
+            self.allowance * standing.length_ns / standing.last_harm_ns.max(1.0)
+        })
+    }
+
+    fn belief(&self, key: u64) -> Option<Belief> {
+        let standing = self.standing?;
+        Some(Belief {
+            key,
+            at_ns: self.judged_ns,
             request_ns: standing.length_ns,
             goal_ns: standing.goal_ns,
             room_ns: [standing.room_ns, standing.room_each_ns],
             per_harm: [standing.per_harm, standing.doubt],
             spread: standing.spread,
-            busy: self.busy,
-            gain: self.gain,
+            busy: standing.busy(),
+            gain: standing.gain(),
             harm_ns: standing.last_harm_ns,
             allowed: [self.allowance, self.each],
             budget_ns: self.budget_ns,
             ahead_ns: self.ahead_ns,
-        });
+        })
     }
 
     fn limits(
@@ -300,7 +303,7 @@ impl Learned {
         let budget_ns = if at_rest { QUIET_BUDGET_NS } else { budget_ns };
         let length = self.length_ns.unwrap_or(program.predicted_burst_ns);
         let early_ns = if guard_ns == 0 { 30_000 } else { 0 };
-        if self.is_crowded(now_ns) && !at_rest && self.watch.wants_peace(self.unused) {
+        if self.is_crowded(now_ns) && !at_rest && self.watch.wants_peace(self.unused()) {
             let budget_ns = budget_ns.min(PEACE * length as f64).max(BUDGET_NS[0]);
             return Limits { early_ns, ..strict(yields_to, budget_ns as u64, guard_ns) };
         }
@@ -309,6 +312,7 @@ impl Learned {
             return Limits { early_ns, ..closed };
         }
         let worth = WORTH[usize::from(program.sla.is_some())];
+        let per_harm = self.standing.map_or(1.0, |standing| standing.surely_per_harm());
         let [harm_ns, each_ns] = [self.allowance, self.each].map(|it| it * length as f64);
         let budget_ns = self.budget_ns * BESIDE * (1.0 + 4.0 * self.allowance);
         Limits {
@@ -316,8 +320,8 @@ impl Learned {
             beside_budget_ns: budget_ns.max(harm_ns) as u64,
             beside_harm_ns: harm_ns as u64,
             beside_each_ns: each_ns as u64,
-            beside_cost_256: (256.0 * worth / self.per_harm.max(0.01)) as u64,
-            busy_256: (256.0 * self.busy) as u64,
+            beside_cost_256: (256.0 * worth / per_harm.max(0.01)) as u64,
+            busy_256: (256.0 * self.busy()) as u64,
             ..closed
         }
     }

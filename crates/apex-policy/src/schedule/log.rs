@@ -7,7 +7,7 @@ use super::policy::{Burst, Device, Observed, Policy, Settings};
 use std::collections::HashMap;
 
 /// What a policy has learned of a latency-critical program. Times are nanoseconds; parts are those of a request alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Belief {
     /// The program.
     pub key: u64,

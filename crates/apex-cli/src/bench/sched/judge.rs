@@ -24,16 +24,8 @@ fn rates(turns: &[Turn]) -> Vec<f64> {
 }
 
 /// One row. Of several programs that answer requests the one counts that lost most; trainings are added up. What it
-/// is compared with is time-slicing: its turns alone, and those together. What programs computed under apex is compared
-/// with what they computed without it under any of the systems beside it: under MPS libraries choose other kernels for some
-/// networks.
-pub(super) fn row(
-    case: &Case,
-    system: System,
-    cell: &Cell,
-    time_slicing: &Cell,
-    computed_without_apex: &[Vec<Computed>],
-) -> Value {
+/// is compared with is time-slicing: its turns alone, and those together.
+pub(super) fn row(case: &Case, system: System, cell: &Cell, time_slicing: &Cell) -> Value {
     let alone = time_slicing;
     let p95 = |programs: &[Program], of: fn(&Program) -> &[Turn], seed| {
         let ratio = |(nth, program): (usize, &Program)| {
@@ -86,11 +78,7 @@ pub(super) fn row(
     // In one process both sides draw from one generator of random numbers: their weights are others.
     if !system.is_one_process() {
         let agree = |nth: usize| {
-            let agrees = |theirs: &[Computed]| {
-                cell.computed.iter().zip(theirs).all(|(ours, theirs)| ours.agrees(theirs)[nth])
-            };
-            let others = computed_without_apex.iter().filter(|_| system.is_apex());
-            others.chain([&alone.computed]).any(|theirs| agrees(theirs))
+            cell.computed.iter().zip(&alone.computed).all(|(ours, theirs)| ours.agrees(theirs)[nth])
         };
         row["same_answers"] = json!(agree(0));
         row["same_losses"] = json!(agree(1));
@@ -419,12 +407,12 @@ mod tests {
         // The second turn fell into a slow minute.
         let sliced = measured_cell([2, 8], [[10.0, 8.0], [5.0, 4.0]]);
         let ours = measured_cell([2, 4], [[10.0, 8.0], [5.5, 4.8]]);
-        let row = row(&case, System::Mps, &ours, &sliced, &[]);
+        let row = row(&case, System::Mps, &ours, &sliced);
         assert_eq!(row["p95_over_alone"]["value"], 2.0);
         assert_eq!(row["p95_over_time_slicing"], json!({"value": 0.5, "low": 0.5, "high": 0.5}));
         let training = &row["training_over_time_slicing"];
         assert_eq!(*training, json!({"value": 1.1444, "low": 1.1, "high": 1.2}));
-        let itself = super::row(&case, System::TimeSlicing, &sliced, &sliced, &[]);
+        let itself = super::row(&case, System::TimeSlicing, &sliced, &sliced);
         assert!(itself.get("p95_over_time_slicing").is_none());
     }
 
@@ -433,26 +421,9 @@ mod tests {
         let case = crate::bench::sched::cases::named("resnet-resnet").unwrap();
         // 100 requests a second of 2 ms each, alone.
         let sliced = measured_cell([2, 8], [[10.0, 8.0], [5.0, 4.0]]);
-        let rows = [row(&case, System::TimeSlicing, &sliced, &sliced, &[])];
+        let rows = [row(&case, System::TimeSlicing, &sliced, &sliced)];
         assert_eq!(other_loads(&rows, 0.2), None);
         assert!(other_loads(&rows, 0.5).unwrap().ends_with(": resnet-resnet 0.20"));
-    }
-
-    #[test]
-    fn what_is_computed_under_apex_is_compared_with_what_is_without() {
-        let case = crate::bench::sched::cases::named("two-training").unwrap();
-        let computing = |losses: &[&str]| {
-            let computed = json!({"digests": [], "losses": losses});
-            let computed = vec![serde_json::from_value(computed).unwrap()];
-            Cell { computed, ..measured_cell([2, 4], [[10.0, 8.0], [5.0, 4.0]]) }
-        };
-        let [sliced, mps, another] = ["1", "2", "3"].map(|last| computing(&["0", last]));
-        let computed = [sliced.computed.clone(), mps.computed.clone()];
-        let is_same =
-            |system, cell| row(&case, system, cell, &sliced, &computed)["same_losses"] == true;
-        assert!(is_same(System::Apex, &mps) && is_same(System::Apex, &sliced));
-        assert!(!is_same(System::Apex, &another));
-        assert!(!is_same(System::Mps, &mps), "without apex it is compared with time-slicing");
     }
 
     #[test]
