@@ -7,8 +7,9 @@
 //!
 //! If the first event has already passed when the second is recorded, the GPU had run dry and what lies
 //! between the events contains its wait for the launch. The time the launch took on the host is then
-//! taken off, and the time is marked: it still holds a few microseconds that are not the kernel's. On the
-//! software GPU's virtual clock nothing waits for the host, so nothing is taken off.
+//! taken off, and the time is marked: it still holds a few microseconds that are not the kernel's. Where it is no longer
+//! than the recording of the events took, the kernel may have been over long before, and all that is known is that it takes
+//! no more. On the software GPU's virtual clock nothing waits for the host, so nothing is taken off.
 
 use crate::exports::driver;
 use crate::extras::{self, Extra};
@@ -64,10 +65,20 @@ struct Pair {
     context: CUcontext,
     first: CUevent,
     second: CUevent,
-    pending: Option<(Launched, TimeBasis)>,
+    /// When the first event went down.
+    began: u64,
+    pending: Option<Pending>,
     /// What [`gate::peace`] said at the launch.
     peace: u64,
     taken: bool,
+}
+
+/// What is around a launch whose time is not yet known.
+struct Pending {
+    launched: Launched,
+    basis: TimeBasis,
+    /// Ticks between the two events that were not the launch's.
+    recording: u64,
 }
 
 const MOST_PAIRS: usize = 16;
@@ -137,7 +148,10 @@ fn begin(stream: u64, configuration: u64) -> Option<Sample> {
     sampler.schedule.advance(configuration);
     let sample = collect(thread)
         .and_then(|context| free_pair(&mut thread.sampler, context))
-        .filter(|&pair| record(thread.sampler.pairs[pair].first, stream))
+        .filter(|&pair| {
+            thread.sampler.pairs[pair].began = time::ticks();
+            record(thread.sampler.pairs[pair].first, stream)
+        })
         .map(|pair| Sample { pair });
     spent(thread, entered);
     sample
@@ -152,6 +166,8 @@ pub(crate) fn after(sample: &Sample, launched: Launched) {
         let Some(pair) = thread.sampler.pairs.get_mut(sample.pair) else { return };
         pair.taken = false;
         if record(pair.second, launched.stream) {
+            let between = time::ticks().saturating_sub(pair.began);
+            let recording = between.saturating_sub(launched.ended - launched.started);
             // SAFETY: an event of ours in the current context.
             let passed = unsafe { (driver().cuEventQuery)(pair.first) } != CUDA_ERROR_NOT_READY;
             let basis = if passed && thread.sampler.holds_wait {
@@ -159,7 +175,7 @@ pub(crate) fn after(sample: &Sample, launched: Launched) {
             } else {
                 TimeBasis::EventPair
             };
-            pair.pending = Some((launched, basis));
+            pair.pending = Some(Pending { launched, basis, recording });
             pair.peace = gate::peace();
             thread.sampler.pending += 1;
         }
@@ -205,7 +221,7 @@ fn collect(thread: &mut Thread) -> Option<CUcontext> {
                 && (driver().cuEventElapsedTime)(&raw mut millis, pair.first, pair.second)
                     == CUDA_SUCCESS
         };
-        if known && let Some((launched, basis)) = pair.pending.take() {
+        if known && let Some(Pending { launched, basis, recording }) = pair.pending.take() {
             sampler.pending -= 1;
             let head = Head {
                 call: CallId(launched.function as u16),
@@ -217,16 +233,21 @@ fn collect(thread: &mut Thread) -> Option<CUcontext> {
                 stream: launched.stream,
             };
             let mut nanos = (f64::from(millis) * 1e6).round() as u64;
+            let mut hidden = false;
             if basis == TimeBasis::EventPairIdle {
                 let scale = Scale::between(sampler.process_began, Anchor::take());
                 nanos = nanos.saturating_sub(scale.span(launched.ended - launched.started));
+                hidden = nanos <= scale.span(recording);
             }
             let Launched { kernel, shape, .. } = launched;
             // A launch that another program came upon says how long it waited, not how long it takes.
             let undisturbed = gate::is_peace(pair.peace);
-            match undisturbed {
-                true => gate::duration::learn(kernel, &shape, nanos),
-                false => gate::duration::bound(kernel, &shape, nanos, gate::longest_wait_ns()),
+            match (hidden, undisturbed) {
+                (false, true) => gate::duration::learn(kernel, &shape, nanos),
+                (false, false) => {
+                    gate::duration::bound(kernel, &shape, nanos, gate::longest_wait_ns());
+                }
+                (true, _) => gate::duration::bound(kernel, &shape, nanos, nanos),
             }
             if undisturbed && basis == TimeBasis::EventPair && extras::has(Extra::Predictions) {
                 predict::measured(kernel, &shape, nanos);
@@ -259,7 +280,7 @@ fn new_pair(context: CUcontext) -> Option<Pair> {
         (driver().cuEventCreate)(&raw mut first, 0) == CUDA_SUCCESS
             && (driver().cuEventCreate)(&raw mut second, 0) == CUDA_SUCCESS
     };
-    made.then_some(Pair { context, first, second, pending: None, peace: 0, taken: false })
+    made.then_some(Pair { context, first, second, began: 0, pending: None, peace: 0, taken: false })
 }
 
 fn record(event: CUevent, stream: u64) -> bool {

@@ -1,8 +1,8 @@
 //! How long a launch will take: measured times, kept by kernel and shape.
 //!
 //! The sampler hands every time it has measured to [`learn`]; [`predicted_ns`] is the one place that is asked
-//! before a launch. A kept time moves a quarter of the way to each new one, and never by more than half of
-//! itself, so one odd measurement does little. Where nothing was measured the models are asked if they are at
+//! before a launch. A kept time moves a quarter of the way to each new one (half of it to one that it surely does not exceed),
+//! and never by more than half of itself, so one odd measurement does little. Where nothing was measured the models are asked if they are at
 //! hand (`predict`); without them the mean of everything that was measured stands in. The table has no lock: an entry is one word, and two kernels that fall into the same place take
 //! turns in it.
 
@@ -49,30 +49,30 @@ pub(crate) fn learn(kernel: KernelId, shape: &LaunchShape, nanos: u64) {
     if find(key(kernel, shape)).is_some() && nanos > 0 {
         judge(before.abs_diff(nanos).saturating_mul(1_000_000) / nanos);
     }
-    keep(kernel, shape, before, nanos);
+    keep(kernel, shape, before, nanos, 4);
 }
 
-fn keep(kernel: KernelId, shape: &LaunchShape, before: u64, nanos: u64) {
+fn keep(kernel: KernelId, shape: &LaunchShape, before: u64, nanos: u64, part: u64) {
     let key = key(kernel, shape);
     let known = find(key);
     let mean = MEAN_NS.load(Ordering::Relaxed);
     MEAN_NS.store(towards(mean, nanos, 16), Ordering::Relaxed);
-    let time = if known.is_some() { towards(before, nanos, 4) } else { nanos };
+    let time = if known.is_some() { towards(before, nanos, part) } else { nanos };
     let place = known.unwrap_or_else(|| free_place(key));
     let word = u64::from(key) << 32 | (time / UNIT_NS).clamp(1, 0xffff_ffff);
     TIMES[place].store(word, Ordering::Relaxed);
 }
 
-/// A launch was measured while others made it wait, for no longer than `waited_ns`: it takes no more than what was
-/// measured, and no less than what is left of that. Where all that is measured is so, as beside a program that is never
-/// long at rest, the longest launches would else never be known for what they are.
+/// A launch was measured while it waited, for others or for its own host, no longer than `waited_ns`: it takes no more than
+/// what was measured, and no less than what is left of that. Where all that is measured is so, as beside a program that is
+/// never long at rest, the longest launches would else never be known for what they are.
 pub(crate) fn bound(kernel: KernelId, shape: &LaunchShape, nanos: u64, waited_ns: u64) {
     let before = predicted_ns(kernel, shape, 1);
     let least = nanos.saturating_sub(waited_ns);
     if before > nanos {
-        keep(kernel, shape, before, nanos);
+        keep(kernel, shape, before, nanos, 2);
     } else if least > before.saturating_mul(2) {
-        keep(kernel, shape, before, least);
+        keep(kernel, shape, before, least, 4);
     }
 }
 
