@@ -17,8 +17,9 @@ use crate::capture;
 use crate::exports::driver;
 use crate::process::{knobs, log_line};
 use apex_core::gate_page::{FENCES, Grant, Own, Page, Setting, Shared, is_before};
+use apex_core::time::monotonic_nanos;
 use apex_cuda::types::{CUDA_SUCCESS, CUcontext, CUdeviceptr, CUresult, CUstream};
-use apex_policy::schedule::{Bottleneck, Kind, Work, parts};
+use apex_policy::schedule::{Admission, Bottleneck, Kind, Work, admit, parts};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Longer blocks count as this long.
@@ -255,7 +256,7 @@ impl Gate {
         let piece = self.fences.piece(fence);
         let budget = self.page.grant(self.slot, Grant::BudgetNs);
         let joins = fence != 0 && !parts(&self.fences.work(fence), work, budget);
-        if joins && !self.is_past(fence) {
+        if joins && (!self.is_past(fence) || self.goes_beside(work)) {
             return piece.add(work);
         }
         self.learn_of_fences();
@@ -268,13 +269,26 @@ impl Gate {
         }
     }
 
-    /// Whether the GPU has gone through this fence while the next one would stop it: what is launched now must not
-    /// follow at once.
+    /// Whether the GPU has gone through this fence while the next one would stop it: what is launched now would follow
+    /// at once. Where it stands at the fence it would not.
     fn is_past(&self, fence: u32) -> bool {
         let (page, slot) = (&self.page, self.slot);
         let through = page.through(slot).load(Ordering::Relaxed);
+        let was_let =
+            !is_before(through, fence) || page.past(slot).load(Ordering::Relaxed) == fence;
         !is_before(self.fences.last(), through)
+            && was_let
             && page.reached(slot, fence).load(Ordering::Relaxed) == fence
+    }
+
+    /// Whether work may follow at once beside an open burst. A program that is no faster than the GPU would else put a
+    /// fence before every launch, which costs it as much as the launch, for the watch to let it through.
+    fn goes_beside(&self, work: &Work) -> bool {
+        let Admission::Go { harm_ns } = admit(&self.view(monotonic_nanos(), 0), work) else {
+            return false;
+        };
+        self.harms(harm_ns);
+        true
     }
 }
 

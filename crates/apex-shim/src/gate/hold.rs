@@ -76,10 +76,7 @@ impl Gate {
             }
             now = monotonic_nanos();
         };
-        if harm_ns > 0 {
-            self.page.shared(Shared::HarmNs).fetch_add(harm_ns, Ordering::Relaxed);
-            self.add(Own::Beside, 1);
-        }
+        self.harms(harm_ns);
         let leads = view.controller_age_ns <= STALE_NS;
         if !leads {
             self.add(Own::FailedOpen, 1);
@@ -90,6 +87,14 @@ impl Gate {
             if leads && view.waited_ns >= view.limits.patience_ns {
                 self.add(Own::Overdue, 1);
             }
+        }
+    }
+
+    /// Work goes beside an open burst, with so much predicted harm to it.
+    pub(super) fn harms(&self, harm_ns: u64) {
+        if harm_ns > 0 {
+            self.page.shared(Shared::HarmNs).fetch_add(harm_ns, Ordering::Relaxed);
+            self.add(Own::Beside, 1);
         }
     }
 

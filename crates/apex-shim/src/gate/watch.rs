@@ -202,10 +202,7 @@ impl Watch {
             if !lets(through, next) {
                 return;
             }
-            if harm_ns > 0 {
-                page.shared(Shared::HarmNs).fetch_add(harm_ns, Ordering::Relaxed);
-                gate.add(Own::Beside, 1);
-            }
+            gate.harms(harm_ns);
             if view.waited_ns >= view.limits.patience_ns {
                 gate.add(Own::Overdue, 1);
             }
