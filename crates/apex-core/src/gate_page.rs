@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// First word of both files; another digit with every change of their form.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT6");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT7");
 /// Programs that can share one GPU.
 pub const SLOTS: usize = 64;
 /// Words of either file before its first slot.
@@ -33,9 +33,9 @@ pub const HEAD_WORDS: usize = 64;
 /// Words of a slot, in either file.
 pub const SLOT_WORDS: usize = 320;
 /// Bursts whose lengths a program keeps for the controller.
-pub const BURSTS_KEPT: usize = 10;
+pub const BURSTS_KEPT: usize = 9;
 /// Words of one of them.
-pub const BURST_WORDS: usize = 6;
+pub const BURST_WORDS: usize = 7;
 /// Fences of a program that the GPU may not have reached; a power of two.
 pub const FENCES: u32 = 256;
 /// A fence so far ahead is never reached before somebody looks.
@@ -194,7 +194,7 @@ pub enum Own {
     /// Predicted time of the work that the GPU does before it comes to a fence that may stop it.
     PieceNs = 38,
 
-    /// The last bursts, six words each ([`BurstWord`]), the n-th at n modulo [`BURSTS_KEPT`].
+    /// The last bursts, seven words each ([`BurstWord`]), the n-th at n modulo [`BURSTS_KEPT`].
     BurstRing = 64,
 
     /// Where the GPU says which fence it has come to, half a word each, the n-th at n modulo [`FENCES`].
@@ -224,6 +224,8 @@ pub enum BurstWord {
     Harm = 4,
     /// Predicted time of what was launched in it.
     Work = 5,
+    /// Others' predicted time in flight when it ended.
+    Left = 6,
 }
 
 /// Process number and start time in one word, never zero.

@@ -223,6 +223,7 @@ impl Controller {
                 launches: u32::try_from(word(BurstWord::Launches)).unwrap_or(u32::MAX),
                 ahead_ns: word(BurstWord::Ahead),
                 harm_ns: word(BurstWord::Harm),
+                left_ns: word(BurstWord::Left),
                 work_ns: word(BurstWord::Work),
             }
         };
@@ -464,8 +465,10 @@ mod tests {
         let log = directory.path().join("log");
         assert_eq!(run(&log), None);
         let lines = std::fs::read_to_string(&log).unwrap();
-        let line: serde_json::Value = serde_json::from_str(lines.trim_end()).unwrap();
-        assert_eq!((&line["ms"], &line["launches"]), (&2.5.into(), &7.into()));
+        let mut lines = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+        let is_burst = |line: &serde_json::Value| !line["burst_at_ms"].is_null();
+        let burst: serde_json::Value = lines.find(is_burst).unwrap();
+        assert_eq!((&burst["ms"], &burst["launches"]), (&2.5.into(), &7.into()));
         for path in [Path::new("/dev/full"), &directory.path().join("none/log")] {
             let said = run(path).unwrap();
             assert!(said.contains("gets no more lines: "), "{said}");

@@ -1,9 +1,11 @@
 //! What a policy sees and believes, line by line, for whoever asks why programs wait.
 //!
-//! A policy that is logged decides as it would without. Every line is an object of JSON: a burst that ended, or what was
-//! learned of a program that others make way for, each time it was learned anew.
+//! A policy that is logged decides as it would without. Every line is an object of JSON: a burst that ended; what was
+//! learned of a program that others make way for, each time it was learned anew; and every second what each program that
+//! yields was given.
 
 use super::policy::{Burst, Device, Observed, Policy, Settings};
+use super::program::Class;
 use std::collections::HashMap;
 
 /// What a policy has learned of a latency-critical program. Times are nanoseconds; parts are those of a request alone.
@@ -37,18 +39,22 @@ pub struct Belief {
     pub ahead_ns: f64,
 }
 
+/// Between two lines of what programs were given.
+const GIVEN_EVERY_NS: u64 = 1_000_000_000;
+
 /// A policy with a log.
 pub struct Logged {
     policy: Box<dyn Policy>,
     write: Box<dyn FnMut(&str) + Send>,
     told_ns: HashMap<u64, u64>,
+    given_ns: u64,
 }
 
 impl Logged {
     /// The same policy, whose lines go there.
     #[must_use]
     pub fn new(policy: Box<dyn Policy>, write: Box<dyn FnMut(&str) + Send>) -> Logged {
-        Logged { policy, write, told_ns: HashMap::new() }
+        Logged { policy, write, told_ns: HashMap::new(), given_ns: 0 }
     }
 }
 
@@ -61,6 +67,12 @@ impl Policy for Logged {
         for program in programs {
             for burst in program.bursts {
                 (self.write)(&burst_line(program.key, burst));
+            }
+        }
+        if now_ns >= self.given_ns + GIVEN_EVERY_NS {
+            self.given_ns = now_ns;
+            for program in programs.iter().filter(|program| program.class != Class::Latency) {
+                (self.write)(&given_line(now_ns, program));
             }
         }
         let settings = self.policy.step(now_ns, device, programs);
@@ -81,13 +93,26 @@ impl Policy for Logged {
 fn burst_line(key: u64, burst: &Burst) -> String {
     let ms = |nanos: u64| nanos as f64 / 1e6;
     format!(
-        r#"{{"program":{key},"burst_at_ms":{:.3},"ms":{:.3},"launches":{},"work_ms":{:.3},"harm_ms":{:.3},"came_upon_ms":{:.3}}}"#,
+        r#"{{"program":{key},"burst_at_ms":{:.3},"ms":{:.3},"launches":{},"work_ms":{:.3},"harm_ms":{:.3},"left_ms":{:.3},"came_upon_ms":{:.3}}}"#,
         ms(burst.start_ns),
         ms(burst.length_ns()),
         burst.launches,
         ms(burst.work_ns),
         ms(burst.harm_ns),
+        ms(burst.left_ns),
         ms(burst.ahead_ns),
+    )
+}
+
+fn given_line(now_ns: u64, program: &Observed<'_>) -> String {
+    let ms = |nanos: u64| nanos as f64 / 1e6;
+    format!(
+        r#"{{"program":{},"given_at_ms":{:.3},"work_ms":{:.3},"waited_ms":{:.3},"in_flight_ms":{:.3}}}"#,
+        program.key,
+        ms(now_ns),
+        ms(program.admitted_ns),
+        ms(program.waited_ns),
+        ms(program.in_flight_ns),
     )
 }
 
@@ -139,6 +164,7 @@ mod tests {
         assert!(with("burst_at_ms").abs_diff(requests) <= 2, "{} {requests}", with("burst_at_ms"));
         // A loop of 100 ms, once enough is known.
         assert!((15..=30).contains(&with("goal_ms")), "{}", with("goal_ms"));
+        assert!((2..=3).contains(&with("given_at_ms")), "{}", with("given_at_ms"));
         assert!(lines.iter().all(|line| line.starts_with('{') && line.ends_with('}')));
     }
 }

@@ -32,6 +32,8 @@ pub struct Burst {
     pub ahead_ns: u64,
     /// Harm of others' work that was started beside it, as [`super::Admission::Go`] told.
     pub harm_ns: u64,
+    /// Predicted time of others' work in flight when it ended: let go beside it and not done while it lasted.
+    pub left_ns: u64,
     /// Predicted time of what was launched in it; in the rest of its length the device was not needed.
     pub work_ns: u64,
 }

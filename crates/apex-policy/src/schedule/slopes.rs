@@ -26,8 +26,10 @@ const FULL: f64 = 0.8;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Met {
     pub(super) length_ns: f64,
-    /// Predicted for it, by what ran beside it; and how much there might have been.
+    /// Predicted for it, by what ran beside it; of what was let go and was left when it ended; and how much there might
+    /// have been.
     pub(super) harm_ns: f64,
+    pub(super) left_ns: f64,
     pub(super) allowed_ns: f64,
     /// The work it came upon.
     pub(super) ahead_ns: f64,
@@ -36,7 +38,7 @@ pub(super) struct Met {
 impl Met {
     /// The harm predicted for it had it been so long: where more could have been done to a longer one.
     fn harm_at_ns(&self, length_ns: f64) -> f64 {
-        match self.harm_ns < FULL * self.allowed_ns {
+        match self.harm_ns + self.left_ns < FULL * self.allowed_ns {
             true => self.harm_ns * length_ns / self.length_ns.max(1.0),
             false => self.harm_ns,
         }
@@ -133,7 +135,7 @@ mod tests {
 
     fn met(length_us: u64, harm_us: u64) -> Met {
         let [length_ns, harm_ns] = [length_us, harm_us].map(|it| it as f64 * 1e3);
-        Met { length_ns, harm_ns, allowed_ns: 0.0, ahead_ns: 0.0 }
+        Met { length_ns, harm_ns, left_ns: 0.0, allowed_ns: 0.0, ahead_ns: 0.0 }
     }
 
     /// What is thought after requests of this length and harm, in microseconds.

@@ -94,6 +94,7 @@ impl Request {
         self.burst.launches += burst.launches;
         self.burst.work_ns += burst.work_ns;
         self.burst.harm_ns += burst.harm_ns;
+        self.burst.left_ns = burst.left_ns;
         (self.size, self.parts) = (size(burst), self.parts + 1);
     }
 
@@ -103,13 +104,20 @@ impl Request {
 
     /// The harm predicted for it, by what ran beside it.
     fn harm_ns(&self) -> f64 {
-        self.burst.harm_ns as f64
+        self.burst.harm_ns as f64 - self.left_ns()
+    }
+
+    /// The harm of what was let go beside it and was left when it ended: none, unless another came out of a queue then.
+    fn left_ns(&self) -> f64 {
+        let busy = busy(self.length_ns(), self.burst.launches as f64, self.burst.work_ns as f64);
+        (self.burst.left_ns as f64 * harm_per_work(busy)).min(self.burst.harm_ns as f64)
     }
 
     fn met(&self) -> Met {
         Met {
             length_ns: self.length_ns(),
             harm_ns: self.harm_ns(),
+            left_ns: self.left_ns(),
             allowed_ns: self.allowed_ns as f64,
             ahead_ns: self.ahead_ns(),
         }
@@ -120,9 +128,9 @@ impl Request {
         self.burst.ahead_ns as f64
     }
 
-    /// Whether next to nothing was done to it, as far as is known.
+    /// Whether next to nothing was done to it, or left to the next, as far as is known.
     fn is_unharmed(&self) -> bool {
-        self.harm_ns() + self.ahead_ns() / 2.0 <= PEACEFUL * self.length_ns()
+        self.burst.harm_ns as f64 + self.ahead_ns() / 2.0 <= PEACEFUL * self.length_ns()
     }
 
     /// Whether next to nothing disturbed it.
@@ -181,13 +189,9 @@ impl Standing {
         1.0 / (per_harm * harm_per_work(self.busy())).max(LEAST_PRICE) - 1.0
     }
 
-    /// The part of a request in which the device works for it. A graph leaves it no time to catch up, however much of
-    /// the request is spent on launching it.
+    /// The part of a request in which the device works for it.
     pub(super) fn busy(&self) -> f64 {
-        match is_paced(self.length_ns, self.launches) {
-            true => (self.work_ns / self.length_ns.max(1.0)).clamp(0.0, 1.0),
-            false => 1.0,
-        }
+        busy(self.length_ns, self.launches, self.work_ns)
     }
 }
 
@@ -239,6 +243,7 @@ impl Watch {
         if let Some((size, mut met)) = self.last.take() {
             if let Some(usual_ns) = usual_ns {
                 met.length_ns = (met.length_ns + seen.length_ns() - usual_ns).max(1.0);
+                met.harm_ns += core::mem::take(&mut met.left_ns);
                 own = None;
             }
             if let Some(before) = self.before[size].replace(met) {
@@ -368,7 +373,7 @@ impl Watch {
             length_ns,
             launches: mean(&|seen| seen.burst.launches as f64, RECENT),
             work_ns: mean(&|seen| seen.burst.work_ns as f64, RECENT),
-            last_harm_ns: mean(&|seen| seen.burst.harm_ns as f64, LAST),
+            last_harm_ns: mean(&Request::harm_ns, LAST),
         })
     }
 }
@@ -399,6 +404,12 @@ fn rate(requests: &[Request]) -> f64 {
     apart.len() as f64 / span.max(1) as f64
 }
 
+/// The part of a request in which the device works for it. A graph leaves it no time to catch up, however much of the
+/// request is spent on launching it.
+fn busy(length_ns: f64, launches: f64, work_ns: f64) -> f64 {
+    if is_paced(length_ns, launches) { (work_ns / length_ns.max(1.0)).clamp(0.0, 1.0) } else { 1.0 }
+}
+
 /// Whether the launches of so much time are many, and not a graph or two.
 fn is_paced(length_ns: f64, launches: f64) -> bool {
     length_ns <= PACED_NS * launches
@@ -418,7 +429,15 @@ mod tests {
 
     fn burst(start_ns: u64, length_ns: u64, harm_ns: u64) -> Burst {
         let end_ns = start_ns + length_ns;
-        Burst { start_ns, end_ns, launches: 100, ahead_ns: 0, harm_ns, work_ns: length_ns }
+        Burst {
+            start_ns,
+            end_ns,
+            launches: 100,
+            ahead_ns: 0,
+            harm_ns,
+            left_ns: 0,
+            work_ns: length_ns,
+        }
     }
 
     /// Shows it bursts of this length and harm, one every 10 ms.

@@ -2,7 +2,7 @@
 //!
 //! A burst begins with the first input copy or launch after a pause and ends when the program has waited for
 //! all of it: then it has its answer and the GPU is free. A launch only stores; clocks are read when a burst
-//! opens and ends, and at one launch in eight. Which launches a wait covers the lanes know ([`super::lanes`]). A program
+//! opens and ends, and at one launch in eleven. Which launches a wait covers the lanes know ([`super::lanes`]). A program
 //! that asks instead of waiting has waited when the answer is yes. One that does neither ends no burst here; the others
 //! stop believing in it some time after its last launch, and a new burst begins with the next one.
 //!
@@ -30,8 +30,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const PAUSE_NS: u64 = 20_000_000;
 /// The part by which the need of multiprocessors shrinks with a burst that needs less.
 const SMS_FORGOTTEN: u64 = 8;
-/// One launch in so many tells its time.
-pub(super) const TELL_EVERY: u32 = 8;
+/// One launch in so many tells its time and stands for those before it. A prime: of layers that are all alike each kernel
+/// has its turn.
+pub(super) const TELL_EVERY: u32 = 11;
 
 /// The bursts of this program on one GPU. What a launch reads comes first.
 #[repr(C)]
@@ -210,6 +211,7 @@ impl Bursts {
             launches: u32::try_from(launches).unwrap_or(u32::MAX),
             ahead_ns: load(Own::BurstAhead),
             harm_ns: harm.saturating_sub(self.harm_before.load(Ordering::Relaxed)),
+            left_ns: in_flight_of(page, page.setting(Setting::GatedSlots) & !(1 << slot), end),
             work_ns: load(Own::BurstPredicted),
         };
         let number = load(Own::Bursts);
@@ -219,6 +221,7 @@ impl Bursts {
         keep(BurstWord::Launches, u64::from(burst.launches));
         keep(BurstWord::Ahead, burst.ahead_ns);
         keep(BurstWord::Harm, burst.harm_ns);
+        keep(BurstWord::Left, burst.left_ns);
         keep(BurstWord::Work, burst.work_ns);
         page.own(slot, Own::Bursts).store(number + 1, Ordering::Release);
         if let Some(mut rhythm) = locked(&self.rhythm) {

@@ -69,10 +69,7 @@ impl Page {
             return;
         }
         self.count(now_ns);
-        let ahead_ns = (0..self.slots.len())
-            .filter(|&other| self.classes[other] < self.classes[program])
-            .map(|other| self.ahead_ns(other))
-            .sum();
+        let ahead_ns = self.ahead_of_ns(program);
         let others =
             self.slots.iter().zip(&self.classes).any(|(slot, class)| {
                 slot.open_since_ns.is_some() && *class >= self.classes[program]
@@ -90,7 +87,7 @@ impl Page {
     /// The program's burst has ended.
     pub(super) fn close(&mut self, program: usize, now_ns: u64) {
         self.count(now_ns);
-        let harm_ns = self.harm_ns;
+        let (harm_ns, left_ns) = (self.harm_ns, self.ahead_of_ns(program));
         let slot = &mut self.slots[program];
         let Some(start_ns) = slot.open_since_ns.take() else { return };
         let burst = Burst {
@@ -99,6 +96,7 @@ impl Page {
             launches: slot.launches,
             ahead_ns: slot.ahead_ns,
             harm_ns: harm_ns.saturating_sub(slot.harm_before_ns),
+            left_ns,
             work_ns: slot.work_ns,
         };
         slot.last_end_ns = Some(now_ns);
@@ -193,6 +191,12 @@ impl Page {
             (true, false) => slot.backlog.left_ns().min(slot.piece_ns),
             (true, true) => 0,
         }
+    }
+
+    /// What a burst of the program comes upon, of all below it.
+    fn ahead_of_ns(&self, program: usize) -> u64 {
+        let below = |&other: &usize| self.classes[other] < self.classes[program];
+        (0..self.slots.len()).filter(below).map(|other| self.ahead_ns(other)).sum()
     }
 
     /// The program has launched.
