@@ -462,6 +462,21 @@ mod tests {
     }
 
     #[test]
+    fn what_was_let_go_and_not_done_is_no_harm() {
+        // A graph, every second one disturbed: 0.8 of what was done beside it, and three times as much is left.
+        let mut seen = Watch::default();
+        for nth in 0..100 {
+            let done_ns = nth % 2 * (1 + nth % 5) * 200_000;
+            let graph = Burst { launches: 1, ..burst(nth * 10_000_000, 0, 4 * done_ns) };
+            let end_ns = graph.start_ns + 5_000_000 + done_ns * 8 / 10;
+            let left_ns = (3.0 * done_ns as f64 / harm_per_work(1.0)) as u64;
+            seen.observe(&[Burst { end_ns, left_ns, ..graph }], 0);
+        }
+        let per_harm = seen.slopes.delay().per_harm;
+        assert!((per_harm - 0.8).abs() < 0.05, "{per_harm}");
+    }
+
+    #[test]
     fn a_slower_processor_takes_no_room_from_those_that_feel_it() {
         let room = |launches| {
             let mut watch = Watch::default();
