@@ -13,9 +13,12 @@ use apex_core::time::monotonic_nanos;
 use apex_policy::schedule::{Admission, STALE_NS, View, admit, is_free};
 use std::sync::atomic::Ordering;
 
-/// Between two looks while a burst is open, while work is under way, and while there is none.
+/// Between two looks while a burst is open, while work is under way, the same when no burst was open for so long, and
+/// while there is no work.
 const BURST_NS: u64 = 80_000;
 const LOOK_NS: u64 = 200_000;
+const REST_LOOK_NS: u64 = 2_000_000;
+const REST_NS: u64 = 500_000_000;
 const IDLE_NS: u64 = 5_000_000;
 /// What is nearer than this is waited for awake: a thread that sleeps wakes up too late, on some virtual machines by
 /// more than this. A burst that lasts longer than usual is not, after as long.
@@ -112,7 +115,11 @@ impl Watch {
             if bursts() & !before != 0 {
                 page.close_fences(slot);
             }
-            return if reached == last { IDLE_NS } else { LOOK_NS };
+            return match reached == last {
+                true => IDLE_NS,
+                false if view.idle_ns > REST_NS => REST_LOOK_NS,
+                false => LOOK_NS,
+            };
         }
         if !view.burst_open {
             self.ends(gate, now);
