@@ -351,13 +351,13 @@ pub(crate) struct BenchSched {
     /// Load of the program that answers requests, as a part of what it could answer alone.
     #[arg(long, default_value_t = 0.5)]
     pub(crate) load: f64,
-    /// Seconds of each turn; 30, or 8 with --quick.
+    /// Seconds of each turn; 10, or 2.5 with --quick.
     #[arg(long)]
     pub(crate) seconds: Option<f64>,
-    /// How often the turns go forth and back: more and shorter ones where the machine changes its speed.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) rounds: usize,
-    /// Seconds of the turn before those that count, for every system; as long as those if not given.
+    /// How often the turns go forth and back; 3. More and shorter ones where the machine changes its speed.
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<usize>,
+    /// Seconds of the turn before those that count, for every system; 10, or 6 with --quick.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) warm_up: Option<f64>,
     /// Decides the arrivals.

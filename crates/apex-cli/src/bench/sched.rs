@@ -149,17 +149,16 @@ impl Measured {
 }
 
 fn plan(arguments: &BenchSched, begun: Instant) -> Result<Plan<'_>> {
-    let usual = match (arguments.synthetic, arguments.quick) {
-        (true, _) => 1.0,
-        (_, true) => 8.0,
-        _ => 30.0,
+    let (rounds, seconds, warm_up) = match (arguments.synthetic, arguments.quick) {
+        (true, _) => (1, 1.0, 1.0),
+        (_, true) => (3, 2.5, 6.0),
+        _ => (3, 10.0, 10.0),
     };
-    let seconds = arguments.seconds.unwrap_or(usual).clamp(0.2, 3_600.0);
     Ok(Plan {
         arguments,
-        seconds,
-        rounds: arguments.rounds.clamp(1, 100),
-        warm_up_seconds: arguments.warm_up.unwrap_or(seconds).clamp(0.1, 3_600.0),
+        seconds: arguments.seconds.unwrap_or(seconds).clamp(0.2, 3_600.0),
+        rounds: arguments.rounds.unwrap_or(rounds).clamp(1, 100),
+        warm_up_seconds: arguments.warm_up.unwrap_or(warm_up).clamp(0.1, 3_600.0),
         folder: tempfile::tempdir().context("there is no place for temporary files")?,
         with_mps: !arguments.synthetic,
         deadline: arguments.quick.then(|| begun + QUICK),
@@ -301,8 +300,9 @@ mod tests {
         let case = &cases::chosen(&quick).unwrap()[0];
         let first = &groups(&System::ALL, case)[0];
         let needed = needed_seconds(&plan, case, first, None);
-        // Six turns of time-slicing and apex, two of each of the others, and one of all before.
-        let turns = (2.0 * 6.0 + 3.0 * 2.0 + 5.0) * (8.0 + TURN_SECONDS);
+        // Three times six turns of time-slicing and apex, two of each of the others, and one of all before.
+        let turns =
+            3.0 * (2.0 * 6.0 + 3.0 * 2.0) * (2.5 + TURN_SECONDS) + 5.0 * (6.0 + TURN_SECONDS);
         assert_eq!(needed, turns + 5.0 * (START_SECONDS + 5.0));
         assert!(needed < QUICK.as_secs_f64() * 0.9, "{needed}");
         let fitting = |seconds| {
