@@ -107,7 +107,7 @@ impl Request {
         self.burst.harm_ns as f64 - self.left_ns()
     }
 
-    /// The harm of what was let go beside it and was left when it ended: none, unless another came out of a queue then.
+    /// The harm of what was let go beside it and was left when it ended: nobody's, unless one out of a queue followed.
     fn left_ns(&self) -> f64 {
         let busy = busy(self.length_ns(), self.burst.launches as f64, self.burst.work_ns as f64);
         (self.burst.left_ns as f64 * harm_per_work(busy)).min(self.burst.harm_ns as f64)

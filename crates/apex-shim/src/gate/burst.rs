@@ -18,10 +18,10 @@
 use super::barrier;
 use super::fence::{let_others_go, stop_others};
 use super::lanes::{Lane, Lanes, add};
-use super::view::{bits, in_flight_of};
+use super::view::{bits, in_flight_of_others};
 use crate::lock::{Lock, locked};
 use crate::thread;
-use apex_core::gate_page::{BurstWord, Grant, Own, Page, Setting, Shared};
+use apex_core::gate_page::{BurstWord, Grant, Own, Page, Shared};
 use apex_core::time::monotonic_nanos;
 use apex_policy::schedule::{Burst, Rhythm, Work, harm_kept_ns};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -147,8 +147,7 @@ impl Bursts {
         self.before.store(self.lanes.launched().wrapping_sub(1), Ordering::Relaxed);
         self.copies.store(0, Ordering::Relaxed);
         self.sms.store(0, Ordering::Relaxed);
-        let others = page.setting(Setting::GatedSlots) & !(1 << slot);
-        store(Own::BurstAhead, in_flight_of(page, others, now));
+        store(Own::BurstAhead, in_flight_of_others(page, slot, now));
         let class = page.grant(slot, Grant::Class);
         let open = page.shared(Shared::BurstsOpen).load(Ordering::Relaxed) & !(1 << slot);
         let others = bits(open).any(|other| page.grant(other, Grant::Class) >= class);
@@ -211,7 +210,7 @@ impl Bursts {
             launches: u32::try_from(launches).unwrap_or(u32::MAX),
             ahead_ns: load(Own::BurstAhead),
             harm_ns: harm.saturating_sub(self.harm_before.load(Ordering::Relaxed)),
-            left_ns: in_flight_of(page, page.setting(Setting::GatedSlots) & !(1 << slot), end),
+            left_ns: in_flight_of_others(page, slot, end),
             work_ns: load(Own::BurstPredicted),
         };
         let number = load(Own::Bursts);

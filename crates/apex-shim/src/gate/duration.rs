@@ -1,9 +1,10 @@
 //! How long a launch will take: measured times, kept by kernel and shape.
 //!
-//! The sampler hands every time it has measured to [`learn`]; [`predicted_ns`] is the one place that is asked
-//! before a launch. A kept time moves a quarter of the way to each new one (half of it to one that it surely does not exceed),
-//! and never by more than half of itself, so one odd measurement does little. Where nothing was measured the models are asked if they are at
-//! hand (`predict`); without them the mean of everything that was measured stands in. The table has no lock: an entry is one word, and two kernels that fall into the same place take
+//! The sampler hands every time it has measured to [`learn`], or to [`bound`] where all that is known is that the launch
+//! takes no more; [`predicted_ns`] is the one place that is asked before a launch. A kept time moves a quarter of the way to
+//! each new one, half of it to a bound, and never by more than half of itself, so one odd measurement does little. Where
+//! nothing was measured the models are asked if they are at hand (`predict`); without them the mean of everything that was
+//! measured stands in. The table has no lock: an entry is one word, and two kernels that fall into the same place take
 //! turns in it.
 
 use crate::predict;

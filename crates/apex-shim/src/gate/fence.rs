@@ -11,12 +11,12 @@
 //! 2. Fences are put only in the context in which the GPU knows the page. Elsewhere, while anything is captured, and
 //!    where the driver refuses, launches are held before they go down.
 
-use super::view::bits;
+use super::view::{bits, gated_others};
 use super::{Gate, watch};
 use crate::capture;
 use crate::exports::driver;
 use crate::process::{knobs, log_line};
-use apex_core::gate_page::{FENCES, Grant, Own, Page, Setting, Shared, is_before};
+use apex_core::gate_page::{FENCES, Grant, Own, Page, Shared, is_before};
 use apex_core::time::monotonic_nanos;
 use apex_cuda::types::{CUDA_SUCCESS, CUcontext, CUdeviceptr, CUresult, CUstream};
 use apex_policy::schedule::{Admission, Bottleneck, Kind, Work, admit, parts};
@@ -305,7 +305,7 @@ pub(super) fn before_fence(page: &Page, slot: usize, left_ns: u64) -> u64 {
 /// is woken to say with what, and not only when its thread would look again.
 pub(super) fn stop_others(page: &Page, slot: usize) {
     let mut goes_on = false;
-    for other in bits(page.setting(Setting::GatedSlots) & !(1 << slot)) {
+    for other in bits(gated_others(page, slot)) {
         if page.grant(other, Grant::YieldsTo) >> slot & 1 != 0 {
             page.close_fences(other);
             goes_on |= page.grant(other, Grant::BesideHarmNs) > 0;
@@ -318,7 +318,7 @@ pub(super) fn stop_others(page: &Page, slot: usize) {
 
 /// A burst of the program in this slot has ended: who yielded to it goes on, unless it must wait a moment longer.
 pub(super) fn let_others_go(page: &Page, slot: usize) {
-    for other in bits(page.setting(Setting::GatedSlots) & !(1 << slot)) {
+    for other in bits(gated_others(page, slot)) {
         let yields_to = page.grant(other, Grant::YieldsTo);
         let is_open = || page.shared(Shared::BurstsOpen).load(Ordering::SeqCst) & yields_to != 0;
         if yields_to >> slot & 1 != 0 && page.grant(other, Grant::GuardNs) == 0 && !is_open() {

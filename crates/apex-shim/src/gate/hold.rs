@@ -6,9 +6,9 @@
 //! that is not fresh would hold).
 
 use super::Gate;
-use super::view::bits;
+use super::view::{bits, gated_others};
 use crate::capture;
-use apex_core::gate_page::{Grant, Own, Setting, Shared};
+use apex_core::gate_page::{Grant, Own, Shared};
 use apex_core::time::monotonic_nanos;
 use apex_cuda::types::CUcontext;
 use apex_policy::schedule::{AHEAD_NS, Admission, Reason, STALE_NS, View, Work, admit, queue};
@@ -108,9 +108,8 @@ impl Gate {
         if open & limit(Grant::YieldsTo) != 0 || over != u64::from(self.page.wake_word()) + 1 {
             return false;
         }
-        let others = self.page.setting(Setting::GatedSlots) & !(1 << self.slot);
         let mut in_flight = self.flight.left_ns() + work.predicted_ns;
-        for slot in bits(others) {
+        for slot in bits(gated_others(&self.page, self.slot)) {
             in_flight += self.page.own(slot, Own::InFlightNs).load(Ordering::Relaxed);
         }
         in_flight <= limit(Grant::BudgetNs) && self.has_share()

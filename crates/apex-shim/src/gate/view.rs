@@ -63,8 +63,7 @@ impl Gate {
             }
         }
         view.burst_sms = view.burst_sms.min(self.sms);
-        let others = page.setting(Setting::GatedSlots) & !(1 << self.slot);
-        view.in_flight_ns = in_flight_of(page, others, now);
+        view.in_flight_ns = in_flight_of_others(page, self.slot, now);
         view
     }
 
@@ -103,14 +102,20 @@ fn is_believed(page: &Page, slot: usize, now: u64) -> bool {
     alive && page.grant(slot, Grant::Claim) == load(Own::Claim) && quiet <= STALE_NS + 2 * most
 }
 
-/// Predicted time that programs in these slots have in flight; of one with fences, what is before the next.
-pub(super) fn in_flight_of(page: &Page, slots: u64, now: u64) -> u64 {
-    let in_flight = |slot| {
-        let load = |word| page.own(slot, word).load(Ordering::Relaxed);
+/// The slots of other programs that are gated, a bit each.
+#[inline(always)]
+pub(super) fn gated_others(page: &Page, slot: usize) -> u64 {
+    page.setting(Setting::GatedSlots) & !(1 << slot)
+}
+
+/// Predicted time that those have in flight; of one with fences, what is before the next.
+pub(super) fn in_flight_of_others(page: &Page, slot: usize, now: u64) -> u64 {
+    let in_flight = |other| {
+        let load = |word| page.own(other, word).load(Ordering::Relaxed);
         let left = gate_page::believed_in_flight(load(Own::InFlightNs), load(Own::InFlightAt), now);
-        before_fence(page, slot, left)
+        before_fence(page, other, left)
     };
-    bits(slots).map(in_flight).fold(0, u64::saturating_add)
+    bits(gated_others(page, slot)).map(in_flight).fold(0, u64::saturating_add)
 }
 
 #[inline(always)]
