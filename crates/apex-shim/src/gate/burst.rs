@@ -251,7 +251,7 @@ mod litmus;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use apex_core::gate_page::{Files, grant, setting};
+    use apex_core::gate_page::{Files, Setting, grant, setting};
     use std::os::unix::fs::FileExt;
 
     pub(super) const KEY: u64 = 0x1000;
@@ -311,6 +311,22 @@ mod tests {
         assert!(bursts.is_open());
         bursts.waited(&page, 0, None);
         assert_eq!(page.burst(0, 1, BurstWord::Launches).load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_burst_says_what_of_others_was_there_when_it_began_and_ended() {
+        let words = [(setting(Setting::GatedSlots), 1 << 3)];
+        let (page, bursts) = (page_with("left", &words), Bursts::new());
+        let in_flight = |nanos| {
+            page.own(3, Own::InFlightNs).store(nanos, Ordering::Relaxed);
+            page.own(3, Own::InFlightAt).store(monotonic_nanos(), Ordering::Relaxed);
+        };
+        in_flight(3_000_000_000);
+        launch(&bursts, &page, 64);
+        in_flight(2_000_000_000);
+        bursts.waited(&page, 0, None);
+        let seconds = |word| page.burst(0, 0, word).load(Ordering::Relaxed).div_ceil(1_000_000_000);
+        assert_eq!([BurstWord::Ahead, BurstWord::Left].map(seconds), [3, 2]);
     }
 
     #[test]
