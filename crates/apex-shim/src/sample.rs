@@ -40,9 +40,10 @@ pub(crate) struct Sampler {
     contexts_seen: u32,
 }
 
-/// A launch that is being timed: which pair stands around it.
+/// A launch that is being timed: which pair stands around it, and when the first event went down.
 pub(crate) struct Sample {
     pair: usize,
+    began: u64,
 }
 
 /// What was launched.
@@ -65,11 +66,7 @@ struct Pair {
     context: CUcontext,
     first: CUevent,
     second: CUevent,
-    /// When the first event went down.
-    began: u64,
     pending: Option<Pending>,
-    /// What [`gate::peace`] said at the launch.
-    peace: u64,
     taken: bool,
 }
 
@@ -79,6 +76,8 @@ struct Pending {
     basis: TimeBasis,
     /// Ticks between the two events that were not the launch's.
     recording: u64,
+    /// What [`gate::peace`] said at the launch.
+    peace: u64,
 }
 
 const MOST_PAIRS: usize = 16;
@@ -148,11 +147,8 @@ fn begin(stream: u64, configuration: u64) -> Option<Sample> {
     sampler.schedule.advance(configuration);
     let sample = collect(thread)
         .and_then(|context| free_pair(&mut thread.sampler, context))
-        .filter(|&pair| {
-            thread.sampler.pairs[pair].began = time::ticks();
-            record(thread.sampler.pairs[pair].first, stream)
-        })
-        .map(|pair| Sample { pair });
+        .map(|pair| Sample { pair, began: time::ticks() })
+        .filter(|sample| record(thread.sampler.pairs[sample.pair].first, stream));
     spent(thread, entered);
     sample
 }
@@ -166,7 +162,7 @@ pub(crate) fn after(sample: &Sample, launched: Launched) {
         let Some(pair) = thread.sampler.pairs.get_mut(sample.pair) else { return };
         pair.taken = false;
         if record(pair.second, launched.stream) {
-            let between = time::ticks().saturating_sub(pair.began);
+            let between = time::ticks().saturating_sub(sample.began);
             let recording = between.saturating_sub(launched.ended - launched.started);
             // SAFETY: an event of ours in the current context.
             let passed = unsafe { (driver().cuEventQuery)(pair.first) } != CUDA_ERROR_NOT_READY;
@@ -175,8 +171,8 @@ pub(crate) fn after(sample: &Sample, launched: Launched) {
             } else {
                 TimeBasis::EventPair
             };
-            pair.pending = Some(Pending { launched, basis, recording });
-            pair.peace = gate::peace();
+            let peace = gate::peace();
+            pair.pending = Some(Pending { launched, basis, recording, peace });
             thread.sampler.pending += 1;
         }
         spent(thread, entered);
@@ -221,7 +217,7 @@ fn collect(thread: &mut Thread) -> Option<CUcontext> {
                 && (driver().cuEventElapsedTime)(&raw mut millis, pair.first, pair.second)
                     == CUDA_SUCCESS
         };
-        if known && let Some(Pending { launched, basis, recording }) = pair.pending.take() {
+        if known && let Some(Pending { launched, basis, recording, peace }) = pair.pending.take() {
             sampler.pending -= 1;
             let head = Head {
                 call: CallId(launched.function as u16),
@@ -241,7 +237,7 @@ fn collect(thread: &mut Thread) -> Option<CUcontext> {
             }
             let Launched { kernel, shape, .. } = launched;
             // A launch that another program came upon says how long it waited, not how long it takes.
-            let undisturbed = gate::is_peace(pair.peace);
+            let undisturbed = gate::is_peace(peace);
             match (hidden, undisturbed) {
                 (false, true) => gate::duration::learn(kernel, &shape, nanos),
                 (false, false) => {
@@ -280,7 +276,7 @@ fn new_pair(context: CUcontext) -> Option<Pair> {
         (driver().cuEventCreate)(&raw mut first, 0) == CUDA_SUCCESS
             && (driver().cuEventCreate)(&raw mut second, 0) == CUDA_SUCCESS
     };
-    made.then_some(Pair { context, first, second, began: 0, pending: None, peace: 0, taken: false })
+    made.then_some(Pair { context, first, second, pending: None, taken: false })
 }
 
 fn record(event: CUevent, stream: u64) -> bool {

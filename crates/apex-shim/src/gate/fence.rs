@@ -274,11 +274,9 @@ impl Gate {
     fn is_past(&self, fence: u32) -> bool {
         let (page, slot) = (&self.page, self.slot);
         let through = page.through(slot).load(Ordering::Relaxed);
-        let was_let =
-            !is_before(through, fence) || page.past(slot).load(Ordering::Relaxed) == fence;
         !is_before(self.fences.last(), through)
-            && was_let
             && page.reached(slot, fence).load(Ordering::Relaxed) == fence
+            && (!is_before(through, fence) || page.past(slot).load(Ordering::Relaxed) == fence)
     }
 
     /// Whether work may follow at once beside an open burst. A program that is no faster than the GPU would else put a
