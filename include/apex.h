@@ -33,6 +33,8 @@ typedef struct apex_config {
 
 /* What is known of this program. A double that is not known is a NaN. */
 typedef struct apex_metrics {
+    /* Of this structure, in bytes: a newer apex has more fields, and fills in those that are here. */
+    uint64_t size;
     /* Mean time that one launch of this program was held at the gate, in milliseconds. */
     double avg_queue_wait_ms;
     /* Part of the GPU's multiprocessors that the launches of all scheduled programs fill, in per cent: their
@@ -92,12 +94,13 @@ static inline const char *apex_why(int refused) {
 
 static inline int apex_ask_metrics_(apex_metrics *metrics) {
     typedef int (*type)(apex_metrics *);
-    APEX_CALL_(type, "apex_get_metrics", 0, metrics);
+    APEX_CALL_(type, "apex_fill_metrics", 0, metrics);
 }
 
 /* Fills in what is known; answers 1 if the program takes part in scheduling. */
 static inline int apex_read_metrics(apex_metrics *metrics) {
     memset(metrics, 0, sizeof *metrics);
+    metrics->size = sizeof *metrics;
     metrics->avg_queue_wait_ms = metrics->sm_utilization_percent = metrics->prediction_accuracy = (double)NAN;
     return apex_ask_metrics_(metrics);
 }

@@ -25,6 +25,7 @@ class _Config(ctypes.Structure):
 
 class _Metrics(ctypes.Structure):
     _fields_ = [
+        ("size", ctypes.c_uint64),
         ("avg_queue_wait_ms", ctypes.c_double),
         ("sm_utilization_percent", ctypes.c_double),
         ("prediction_accuracy", ctypes.c_double),
@@ -91,10 +92,10 @@ def configure(
 def metrics() -> Metrics:
     """What is known of this program."""
     nan = float("nan")
-    plain = _Metrics(nan, nan, nan, 0, 0, 0, 0, 0, 0)
-    function = _find("apex_get_metrics", ctypes.c_int, ctypes.POINTER(_Metrics))
+    plain = _Metrics(ctypes.sizeof(_Metrics), nan, nan, nan, 0, 0, 0, 0, 0, 0)
+    function = _find("apex_fill_metrics", ctypes.c_int, ctypes.POINTER(_Metrics))
     takes_part = bool(function and function(ctypes.byref(plain)))
-    return Metrics(*(getattr(plain, name) for name, _ in _Metrics._fields_), takes_part)
+    return Metrics(*(getattr(plain, name) for name, _ in _Metrics._fields_[1:]), takes_part)
 
 
 def log_level(level: int) -> None:

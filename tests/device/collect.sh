@@ -2,7 +2,7 @@
 # Collects training rows on a machine with a GPU: times of many configurations of the zoo (an H200 takes 15 ms each:
 # 22,000 in five and a half minutes) and counters of more than 1,000 of them (some 0.21 s each). It runs from the
 # bundle, a folder that holds the program `apex` and a copy of this directory. Training from the rows needs no GPU:
-# `apex train fit --data OUT/rows.parquet --out models`, and `apex bench predict --truth` judges what comes of it.
+# `apex train fit --rows OUT/rows.parquet --output models`, and `apex bench predict --truth` judges what comes of it.
 #
 #   collect.sh BUNDLE OUT [POINTS] [COUNTED] [SECONDS]
 #
@@ -25,17 +25,17 @@ report="$out/collect.txt"
 
 resume=()
 if compgen -G "$out/rows.*" >/dev/null; then resume=(--resume); fi
-timeout "$seconds" "$apex" train collect --device gpu --points "$points" --out "$rows" "${resume[@]}" --json \
+timeout "$seconds" "$apex" train collect --device gpu --points "$points" --output "$rows" "${resume[@]}" --json \
     >"$out/collect.json" 2>>"$report"
 code=$?
 echo "collect ended with $code" >>"$report"
 # An interrupted collection has pieces and no file: a collection of no further points puts them together.
 if [ ! -e "$rows" ]; then
-    timeout 60 "$apex" train collect --device gpu --points 1 --out "$rows" --resume --json \
+    timeout 60 "$apex" train collect --device gpu --points 1 --output "$rows" --resume --json \
         >"$out/collect.json" 2>>"$report"
 fi
 
-timeout 400 "$apex" train collect --device gpu --ncu "$counted" --out "$rows" --json \
+timeout 400 "$apex" train collect --device gpu --ncu "$counted" --output "$rows" --json \
     >"$out/ncu.json" 2>>"$report"
 echo "ncu ended with $?" >>"$report"
 

@@ -11,8 +11,10 @@ Parts, any of which may be named:
   occupancy  computed occupancy against the driver's, over random kernels and launches
   bench      `apex bench NAME --json` for the names given by --benches
   run_files  the run files of the folder given by --run-files, against their expected values
+  faster     eager PyTorch with `apex run --fast` against without apex, and equal outputs
 
-Without a part named, all are run, bench and run_files only where their option says what.
+Without a part named, all are run but faster; bench and run_files only where their option says what.
+With --fast, coverage and same run the workloads by `apex run --fast`.
 Every part writes one JSON file into --out and rows into the table printed last. A program
 that fails, hangs or finds no time left becomes a row with its error; the rest goes on.
 The exit code is 0 only when every row is good.
@@ -37,12 +39,17 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-PARTS = ["coverage", "same", "cost", "occupancy", "bench", "run_files"]
+PARTS = ["coverage", "same", "cost", "occupancy", "bench", "run_files", "faster"]
 LEAST_SECONDS = 5
 NULL_LAUNCH_RUNS = 7
 TRAINING_RUNS = 5
 NULL_LAUNCH_LIMIT = 1.02
 TRAINING_LIMIT = 1.01
+FASTER_TURNS = 3
+FASTER_TRAINING_TURNS = 2
+FASTER_SECONDS = "4"
+FASTER_LEAST = 1.03
+NO_SLOWER_LEAST = 0.995
 RESAMPLES = 2000
 STRETCH = 10
 
@@ -84,6 +91,12 @@ TRAINING_LARGE = Workload(
 TRAINING = Workload(
     "resnet50_training", "resnet50_training.py", ("--steps", "300", "--time")
 )
+
+
+EAGER = [
+    Workload(f"eager_{model}", "eager.py", ("--model", model, "--seconds", FASTER_SECONDS))
+    for model in ("resnet50", "bert", "gpt2")
+]
 
 
 @dataclasses.dataclass
@@ -155,7 +168,7 @@ def main():
     build(machine)
     parts = {
         "coverage": coverage, "same": same, "cost": cost, "occupancy": occupancy, "bench": bench,
-        "run_files": run_files,
+        "run_files": run_files, "faster": faster,
     }
     table, all_good = [], True
     for part in options.parts:
@@ -185,6 +198,7 @@ def parse_arguments():
     parser.add_argument("--only", default="", help="names of workloads, separated by commas")
     parser.add_argument("--benches", default="", help="names for bench, separated by commas")
     parser.add_argument("--run-files", type=pathlib.Path, help="folder for run_files")
+    parser.add_argument("--fast", action="store_true", help="coverage and same by apex run --fast")
     parser.add_argument("--occupancy-rows", type=int, default=20000)
     options = parser.parse_args()
     # A part that measured nothing would count as good, so what is named must exist.
@@ -199,7 +213,7 @@ def parse_arguments():
         parser.error("bench needs --benches")
     if "run_files" in options.parts and not options.run_files:
         parser.error("run_files needs --run-files")
-    told = {"bench": options.benches, "run_files": options.run_files}
+    told = {"bench": options.benches, "run_files": options.run_files, "faster": False}
     options.parts = options.parts or [part for part in PARTS if told.get(part, True)]
     return options
 
@@ -288,8 +302,9 @@ def run(machine, command, environment=None, seconds=None):
         return Finished(code, output.read(), text, elapsed, error)
 
 
-def under_apex(machine, command, folder):
-    return [machine.apex, "run", "-o", str(folder), "--json", "--", *command]
+def under_apex(machine, command, folder, fast=None):
+    fast = machine.options.fast if fast is None else fast
+    return [machine.apex, "run", *(["--fast"] if fast else []), "-o", str(folder), "--json", "--", *command]
 
 
 def in_parallel(machine, work, items):
@@ -623,6 +638,72 @@ def run_files(machine):
     good = not finished.error
     machine.write("run_files", lines, good)
     return lines, good
+
+
+def faster(machine):
+    """Plain runs and runs by --fast alternate. Inference is to gain in the mean, training at
+    batch 128 to lose nothing."""
+    rows = [eager_row(machine, workload) for workload in EAGER]
+    training = training_row(machine)
+    ratios = [row["ratio"] for row in rows if "ratio" in row]
+    mean = statistics.geometric_mean(ratios) if len(ratios) == len(rows) else 0.0
+    inference_holds = mean >= FASTER_LEAST
+    training_holds = training.get("ratio", 0.0) >= NO_SLOWER_LEAST
+    good = all(not row["error"] and row.get("equal") for row in [*rows, training])
+    good = good and inference_holds and training_holds
+    machine.write("faster", [*rows, training], good, inference_mean=mean, inference_least=FASTER_LEAST,
+                  training_least=NO_SLOWER_LEAST)
+    lines = [faster_line(row) for row in [*rows, training]]
+    word = "ok" if inference_holds else "MISSED"
+    lines.append(f"inference, geometric mean {mean:.4f} (at least {FASTER_LEAST})  {word}")
+    return lines, good
+
+
+def eager_row(machine, workload):
+    return paired_row(machine, workload, FASTER_TURNS, "steps_per_second", lambda line: [line["steps_per_second"]])
+
+
+def training_row(machine):
+    workload = dataclasses.replace(
+        TRAINING_LARGE, arguments=("--steps", "40", "--time", "--batch", "128")
+    )
+    return paired_row(machine, workload, FASTER_TRAINING_TURNS, "step_ms",
+                      lambda line: [1000.0 / time_ms for time_ms in line["step_ms"]])
+
+
+def paired_row(machine, workload, turns, key, rates):
+    """Steps a second of a workload without apex and by --fast, its outputs, and what the queue did."""
+    command = machine.command(workload)
+    row = {"workload": workload.name, "command": machine.shown(" ".join(command)), "error": "",
+           "plain": [], "fast": [], "queue": []}
+    outputs = set()
+    for turn in range(turns):
+        for way in ("plain", "fast") if turn % 2 == 0 else ("fast", "plain"):
+            folder = pathlib.Path(tempfile.mkdtemp(prefix="faster-"))
+            session = folder / "session"
+            finished = run(machine, command if way == "plain" else under_apex(machine, command, session, fast=True))
+            line = last_json(finished.errors, (key,))
+            if finished.error or not line:
+                row["error"] = row["error"] or finished.error or "printed no measurement"
+            else:
+                row[way].append(rates(line))
+                outputs.add(finished.output)
+                if way == "fast":
+                    row["queue"].append(json.loads((session / "summary.json").read_text()).get("fast"))
+            shutil.rmtree(folder, ignore_errors=True)
+            say(f"faster {workload.name} {way} {turn + 1}/{turns}: {row['error'] or json.dumps(line)[:120]}")
+    row["equal"] = len(outputs) == 1
+    if row["plain"] and row["fast"]:
+        row["ratio"], row["ratio_95"] = of_medians(row["plain"], row["fast"])
+    return row
+
+
+def faster_line(row):
+    if "ratio" not in row:
+        return f"{row['workload']:<22} {row['error']}"
+    low, high = row["ratio_95"]
+    return (f"{row['workload']:<22} plain {pooled(row['plain']):9.2f}  fast {pooled(row['fast']):9.2f} steps/s  "
+            f"ratio {row['ratio']:.4f} ({low:.4f} to {high:.4f})  {verdict(row, 'equal')}")
 
 
 def unbuilt(machine, workload, *more):

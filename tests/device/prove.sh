@@ -9,6 +9,7 @@
 #   rows       times and counters to train from (8 minutes; see collect.sh)
 #   sharing    a program that answers requests beside one that trains (8 minutes)
 #   advice     advice on a training script, its numbers against ncu's; blocks it recommends, tried (4 minutes)
+#   fast       launches by --fast against the driver's; the workloads' counts and outputs, eager PyTorch (9 minutes)
 #
 # BUNDLE is what `cargo xtask bundle` made. What a part says is kept as OUT/PART.txt, its raw results beside it in
 # OUT/PART/; the ends of all of them are printed last.
@@ -43,7 +44,7 @@ rows() {
 }
 
 sharing() {
-    timeout 540 "$apex" bench sched --quick --output bench-sched.json --picture plane.svg
+    timeout 540 "$apex" bench sched --quick --output bench-sched.json --chart plane.svg
 }
 
 advice() {
@@ -51,8 +52,24 @@ advice() {
     timeout 60 "$apex" bench advice --live --points 1000 --seed 2 --json >bench-advice.json
 }
 
+fast() {
+    # The sessions' place is where costs are kept, so that runs after this know them.
+    export APEX_STATE=$PWD/state
+    timeout 40 "$apex" bench launch --calibrate --json >bench-launch-calibrate.json
+    timeout 90 "$apex" bench launch --json >bench-launch.json
+    timeout 20 "$apex" bench launch --standin --json >bench-launch-standin.json
+    timeout 430 python3 "$device/measure.py" coverage same faster --fast --bundle "$bundle" --out . --budget-seconds 420
+    python3 - <<'END'
+import json
+costs = json.load(open("bench-launch-calibrate.json"))["rows"][0]
+print("costs", {name: value for name, value in costs.items() if name != "turns"})
+for bar in json.load(open("bench-launch.json"))["bars"]:
+    print("holds " if bar["ok"] else "MISSED", bar["name"], f"{bar['value']:.3f}", bar["unit"], "limit", bar["limit"])
+END
+}
+
 for part in "$@"; do
-    case $part in boundary | executor | rows | sharing | advice) ;; *) echo "no such part: $part" >&2; exit 2 ;; esac
+    case $part in boundary | executor | rows | sharing | advice | fast) ;; *) echo "no such part: $part" >&2; exit 2 ;; esac
 done
 for part in "$@"; do
     mkdir -p "$out/$part"

@@ -1,14 +1,17 @@
-// The same program in four states: "base"; "code", whose kernel does far more under the same name;
-// "shape", which launches it with other blocks and more of them; and "short", which launches it three times.
+// The same program in several states: "base"; "code", whose kernel does far more under the same name;
+// "shape", which launches it with other blocks and more of them; and "short", which launches it three times. In a
+// fifth, "sleeps", the host sleeps for three seconds between launches.
 #include "program.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static char text[4096];
 
 int main(int count, char **words) {
     EXPECT(count == 2);
     int code = strcmp(words[1], "code") == 0, shape = strcmp(words[1], "shape") == 0;
+    int sleeps = strcmp(words[1], "sleeps") == 0;
     int rounds = strcmp(words[1], "short") == 0 ? 3 : 96;
     Gpu gpu = start();
     sprintf(text,
@@ -32,6 +35,8 @@ int main(int count, char **words) {
         CHECK(cuLaunchKernel(work, shape ? 512 : 16, 1, 1, shape ? 64 : 256, 1, 1, 0, NULL, parameters, NULL));
         if (i % 32 == 31)
             CHECK(cuCtxSynchronize());
+        if (i == 63 && sleeps)
+            sleep(3);
     }
     CHECK(cuCtxSynchronize());
     CHECK(cuMemFree_v2(memory));

@@ -41,7 +41,7 @@ int main(void) {
     char line[4096];
     while (fgets(line, sizeof line, maps)) {
         unsigned long from, to;
-        if (strstr(line, ".ring\n") && sscanf(line, "%lx-%lx rw", &from, &to) == 2) {
+        if (strstr(line, ".ring\n") && strstr(line, " rw-s ") && sscanf(line, "%lx-%lx", &from, &to) == 2) {
             ring = (unsigned long long *)from;
             bytes = to - from;
         }

@@ -11,13 +11,20 @@ use std::path::{Path, PathBuf};
 /// All is built as the tests build it: what is on the program's way is built for speed in that profile too,
 /// so nothing is built twice.
 pub(crate) fn demo() -> Result<()> {
-    let parts = ["apex-cli", "apex-shim", "apex-softgpu", "apex-cudart"];
-    run(cargo(&["build"]).args(parts.iter().flat_map(|name| ["--package", name])))?;
-    let built = target().join("debug");
-    cudart::link(&built, &built)?;
+    let parts = ["apex-cli", "apex-shim", "apex-softgpu", "apex-cudart", "apex-doors"];
+    let packages: Vec<&str> = parts.iter().flat_map(|name| ["--package", name]).collect();
+    let built = build(&packages)?;
     let program = compile(&built)?;
     let kernels = root().join("tests/programs/demo.ptx");
     run(command(built.join("apex"), &["run", "--"]).arg(program).arg(kernels))
+}
+
+/// Builds what `apex run` needs with the software GPU, and says where.
+pub(crate) fn build(packages: &[&str]) -> Result<PathBuf> {
+    run(cargo(&["build"]).args(packages))?;
+    let built = target().join("debug");
+    cudart::link(&built, &built)?;
+    Ok(built)
 }
 
 /// The demo program, linked as any CUDA program is: it needs `libcuda.so.1`, which is the shim's own name.
@@ -34,7 +41,8 @@ fn compile(built: &Path) -> Result<PathBuf> {
 
 /// What travels to a machine with a GPU and without Rust: stripped binaries, the models, and `tests/device`.
 pub(crate) fn bundle() -> Result<()> {
-    run(&mut cargo(&["build", "--release", "--workspace"]))?;
+    // The libraries travel beside the command.
+    run(cargo(&["build", "--release", "--workspace"]).env("APEX_EMBED", "0"))?;
     run(&mut cargo(&["build", "--release", "--package", "apex-policy", "--examples"]))?;
     let built = target().join("release");
     let folder = root().join("device-bundle");
@@ -46,7 +54,7 @@ pub(crate) fn bundle() -> Result<()> {
         std::fs::copy(&file, &copy).with_context(|| format!("{} is not copied", file.display()))?;
         run(command("strip", &[]).arg(copy))
     };
-    let libraries = ["shim", "softgpu", "libcuda", "standin"];
+    let libraries = ["shim", "softgpu", "libcuda", "standin", "doors"];
     for name in libraries.map(|name| format!("libapex_{name}.so")) {
         travel(built.join(&name), &name)?;
     }

@@ -1,52 +1,37 @@
 //! The rules no compiler knows.
 //!
-//! Which crate may use which, that every module begins by saying its rule, that generated pages are
-//! not stale, and in which files `unsafe` may stand. A new arrow between crates is a change of design:
-//! it is made here, in a commit that says so.
+//! Each has a file or a function of its own: arrows between crates, circles of modules, headers, files with `unsafe`,
+//! stale pages, paths that pages name, measured results that are not cited. That a decision reads no clock is left to clippy,
+//! by `crates/apex-policy/clippy.toml`.
 
-use crate::docs;
+mod arrows;
+mod modules;
+mod pages;
+mod paths;
+mod tokens;
+mod unsafe_files;
+
 use crate::run::root;
-use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
-
-/// Which crates of ours each crate may use.
-const ARROWS: &[(&str, &[&str])] = &[
-    ("apex-core", &[]),
-    ("apex-cuda", &[]),
-    ("apex-policy", &[]),
-    ("apex-ptx", &[]),
-    ("apex-shim", &["apex-core", "apex-cuda", "apex-policy"]),
-    ("apex-engine", &["apex-ptx"]),
-    ("apex-softgpu", &["apex-core", "apex-cuda", "apex-engine", "apex-policy", "apex-ptx"]),
-    ("apex-standin", &["apex-cuda"]),
-    ("apex-libcuda", &["apex-cuda", "apex-softgpu"]),
-    ("apex-cudart", &["apex-cuda"]),
-    ("apex-daemon", &["apex-core", "apex-cuda", "apex-policy"]),
-    ("apex-exec", &["apex-core", "apex-cuda", "apex-policy", "apex-ptx"]),
-    ("apex-train", &["apex-core", "apex-exec", "apex-policy", "apex-ptx"]),
-    (
-        "apex-cli",
-        &["apex-core", "apex-cuda", "apex-daemon", "apex-exec", "apex-policy", "apex-train"],
-    ),
-    ("apex-e2e", &["apex-core", "apex-daemon"]),
-    ("xtask", &["apex-core", "apex-cuda"]),
-];
-
-/// Crates whose every file forbids `unsafe`.
-const SAFE_CRATES: &[&str] =
-    &["crates/apex-daemon", "crates/apex-ptx", "crates/apex-train", "xtask"];
-
-/// Crates that deny it in all files but one.
-const NEARLY_SAFE_CRATES: &[(&str, &str)] =
-    &[("crates/apex-policy", "crates/apex-policy/src/predict/products.rs")];
+use crate::sources::{files, shown};
+use crate::{docs, results};
+use anyhow::{Result, bail};
+use std::path::PathBuf;
 
 /// Checks every rule and names every breach.
 pub(crate) fn tidy() -> Result<()> {
     let mut breaches = Vec::new();
-    arrows(&mut breaches)?;
-    module_headers(&mut breaches)?;
-    safe_crates(&mut breaches)?;
-    generated_pages(&mut breaches);
+    let sources = files(&root(), &|path| path.extension().is_some_and(|end| end == "rs"))?;
+    for manifest in files(&root(), &|path| path.ends_with("Cargo.toml"))? {
+        arrows::check(&manifest, &mut breaches)?;
+        if let Some(folder) = manifest.parent().filter(|folder| folder.join("src").is_dir()) {
+            modules::check(&shown(folder), folder, &mut breaches)?;
+        }
+    }
+    module_headers(&sources, &mut breaches)?;
+    unsafe_files::check(&root(), &sources, &mut breaches)?;
+    results::check(&mut breaches)?;
+    generated_pages(&mut breaches)?;
+    pages::check(&root(), &mut breaches)?;
     for breach in &breaches {
         eprintln!("tidy: {breach}");
     }
@@ -57,91 +42,75 @@ pub(crate) fn tidy() -> Result<()> {
     Ok(())
 }
 
-fn arrows(breaches: &mut Vec<String>) -> Result<()> {
-    for manifest in files(&root(), &|path| path.ends_with("Cargo.toml"))? {
-        let text = std::fs::read_to_string(&manifest)?;
-        let parsed: toml::Table =
-            text.parse().with_context(|| format!("{} is not TOML", manifest.display()))?;
-        let Some(name) = parsed.get("package").and_then(|package| package.get("name")?.as_str())
-        else {
-            continue;
-        };
-        let Some((_, allowed)) = ARROWS.iter().find(|(known, _)| *known == name) else {
-            breaches.push(format!("{name} is not in the list of crates in xtask/src/tidy.rs"));
-            continue;
-        };
-        let used = parsed.get("dependencies").and_then(toml::Value::as_table).into_iter().flatten();
-        for (used, _) in used.filter(|(used, _)| used.starts_with("apex-")) {
-            if !allowed.contains(&used.as_str()) {
-                breaches.push(format!("{name} may not use {used}: a new arrow changes the design"));
-            }
+fn module_headers(sources: &[PathBuf], breaches: &mut Vec<String>) -> Result<()> {
+    for source in sources {
+        if !says_its_rule(&std::fs::read_to_string(source)?) {
+            breaches.push(format!("{} does not begin by saying its rule (//!)", shown(source)));
         }
     }
     Ok(())
 }
 
-fn module_headers(breaches: &mut Vec<String>) -> Result<()> {
-    for source in files(&root(), &|path| path.extension().is_some_and(|end| end == "rs"))? {
-        let text = std::fs::read_to_string(&source)?;
-        if !text.starts_with("//!") {
-            breaches.push(format!("{} does not begin by saying its rule (//!)", shown(&source)));
+fn says_its_rule(source: &str) -> bool {
+    source.starts_with("//!")
+}
+
+fn generated_pages(breaches: &mut Vec<String>) -> Result<()> {
+    for page in docs::pages()? {
+        if page.is_stale()? {
+            breaches.push(format!("{} is stale: run cargo xtask docs", page.path));
         }
     }
     Ok(())
 }
 
-fn safe_crates(breaches: &mut Vec<String>) -> Result<()> {
-    for folder in SAFE_CRATES {
-        let roots = ["src/lib.rs", "src/main.rs"].map(|file| root().join(folder).join(file));
-        let found = roots.iter().find(|file| file.exists());
-        let text = found.map(std::fs::read_to_string).transpose()?.unwrap_or_default();
-        if !text.contains("#![forbid(unsafe_code)]") {
-            breaches.push(format!("{folder} does not forbid unsafe code"));
-        }
-    }
-    for (folder, exception) in NEARLY_SAFE_CRATES {
-        let text = std::fs::read_to_string(root().join(folder).join("src/lib.rs"))?;
-        if !text.contains("#![deny(unsafe_code)]") {
-            breaches.push(format!("{folder} does not deny unsafe code"));
-        }
-        let sources =
-            files(&root().join(folder), &|path| path.extension().is_some_and(|end| end == "rs"))?;
-        for source in sources.iter().filter(|source| !source.ends_with(exception)) {
-            if std::fs::read_to_string(source)?.contains("allow(unsafe_code)") {
-                breaches.push(format!("{} allows unsafe code", shown(source)));
-            }
-        }
-    }
-    Ok(())
-}
+#[cfg(test)]
+mod tests {
+    use super::says_its_rule;
+    use crate::run::{root, target};
+    use std::process::Command;
 
-fn generated_pages(breaches: &mut Vec<String>) {
-    for (path, content) in docs::pages() {
-        if std::fs::read_to_string(root().join(path)).unwrap_or_default() != content {
-            breaches.push(format!("{path} is stale: run cargo xtask docs"));
+    #[test]
+    fn a_module_without_its_rule_is_found() {
+        assert!(says_its_rule("//! Reads a clock.\n"));
+        assert!(!says_its_rule("use std::fmt;\n//! Reads a clock.\n"));
+    }
+
+    /// What clippy says of a function in apex-policy.
+    fn policy_check(body: &str) -> String {
+        let folder = target().join("tidy-tests");
+        std::fs::create_dir_all(&folder).unwrap();
+        let source = folder.join("decision.rs");
+        std::fs::write(&source, format!("//! A decision.\npub fn f() {{ {body} }}\n")).unwrap();
+        let lints = ["disallowed_types", "disallowed_methods"];
+        let output = Command::new("clippy-driver")
+            .args(["--crate-type", "lib", "--edition", "2024", "--emit", "metadata", "-o"])
+            .arg(folder.join("decision.rmeta"))
+            .args(lints.iter().flat_map(|lint| ["-D".into(), format!("clippy::{lint}")]))
+            .arg(source)
+            .env("CLIPPY_CONF_DIR", root().join("crates/apex-policy"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.success(), said.is_empty(), "{said}");
+        said
+    }
+
+    /// The rule itself is clippy's: `crates/apex-policy/clippy.toml`.
+    #[test]
+    fn a_clock_a_file_or_a_thread_in_a_decision_is_found() {
+        assert_eq!(policy_check("let _ = std::time::Duration::from_secs(1);"), "");
+        for (body, path) in [
+            ("let _ = std::time::Instant::now();", "std::time::Instant"),
+            ("let _ = std::time::SystemTime::now();", "std::time::SystemTime"),
+            ("let _ = std::fs::read(\"x\");", "std::fs::read"),
+            ("let _ = std::fs::File::open(\"x\");", "std::fs::File"),
+            ("let _ = std::env::var(\"X\");", "std::env::var"),
+            ("let _ = std::thread::spawn(|| ());", "std::thread::spawn"),
+            ("let _ = std::process::Command::new(\"x\");", "std::process::Command"),
+        ] {
+            let said = policy_check(body);
+            assert!(said.contains("disallowed") && said.contains(path), "{body}: {said}");
         }
     }
-}
-
-/// All files of the project that `wanted` takes; what Git ignores is left out.
-fn files(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
-    const LEFT_OUT: [&str; 4] = ["target", "device-bundle", ".git", "node_modules"];
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if path.is_dir() {
-            if !LEFT_OUT.contains(&&*name) {
-                found.extend(files(&path, wanted)?);
-            }
-        } else if wanted(&path) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-fn shown(path: &Path) -> String {
-    path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }

@@ -1,17 +1,19 @@
 //! The command line: every verb with its options. Help, completions and the man page come from here.
 
-use apex_core::knobs::{DeviceChoice, Timing};
+use apex_bench::arguments::{Bench, DeviceWord};
+use apex_core::knobs::{Fast, Timing};
 use apex_daemon::export::Format;
 use apex_daemon::show::By;
 use apex_policy::schedule::{Class, Sla};
 use apex_policy::tune::Tier;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Sees every CUDA call of any program, and reports.
 #[derive(Debug, Parser)]
-#[command(name = "apex", version, about, after_help = knobs_help(), max_term_width = 100)]
+#[command(name = "apex", version, after_help = knobs_help(), max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -19,6 +21,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Show what apex does, in a minute, with programs of its own.
+    Demo,
     /// Run a program and report what it did on the GPU.
     Run(Run),
     /// Schedule the programs of this machine that share a GPU, until stopped.
@@ -31,10 +35,12 @@ pub(crate) enum Verb {
     Diff(Diff),
     /// Compare a session with a baseline: exit code 0 fine, 1 slower, 3 not decided.
     Check(Check),
-    /// List the kept sessions.
+    /// List the kept sessions, or keep one for good.
     Sessions(List),
     /// Watch running sessions.
     Top(Top),
+    /// Serve a page of what runs and of what ran, for a browser and for Prometheus.
+    Dashboard(Dashboard),
     /// Check what a session needs on this machine, with the remedy for what is missing.
     Doctor(Doctor),
     /// Measure launches, and train the predictor's models from them.
@@ -54,12 +60,45 @@ pub(crate) enum Verb {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page.
-    Man,
+    /// Print a page of the manual, or write all of them.
+    Man {
+        /// The verb that the page is about, such as run or bench shim; the whole of apex if left out.
+        #[arg(conflicts_with = "output")]
+        verb: Vec<String>,
+        /// Directory for all pages, such as share/man/man1.
+        #[arg(short, long, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
+    /// The program of the demo.
+    #[command(name = crate::demo::PROGRAM, hide = true)]
+    DemoProgram,
+    /// Prints the table of commands of a page.
+    #[command(hide = true)]
+    CommandTable {
+        #[arg(value_enum)]
+        length: TableLength,
+    },
     /// Prints the driver that the loader found for this process.
-    #[command(name = crate::environment::MAPPED_DRIVER, hide = true)]
+    #[command(name = crate::real_driver::MAPPED_DRIVER, hide = true)]
     MappedDriver,
 }
+
+/// How much of each command a table shows.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum TableLength {
+    /// What must be given.
+    Short,
+    /// Every option.
+    Long,
+}
+
+/// How every command names a session.
+const SESSION: &str = "A session: its id, the beginning of its id, its directory, or latest";
+const SESSION_OR_LATEST: &str =
+    "A session: its id, the beginning of its id, its directory, or latest, which is the default";
+
+/// In place of a file: the document goes to standard error.
+pub(crate) const STANDARD_ERROR: &str = "-";
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -75,7 +114,7 @@ pub(crate) struct Run {
     /// What the program is to others on its GPU: latency, normal or batch. Without it nothing is scheduled.
     #[arg(long)]
     pub(crate) class: Option<Class>,
-    /// Latency that is held for it, such as p95=10ms.
+    /// Latency that is held for it, such as p95=10ms; without a class it is a latency program then.
     #[arg(long, value_name = "PROMISE")]
     pub(crate) sla: Option<Sla>,
     /// Its weight among programs of its class.
@@ -90,20 +129,41 @@ pub(crate) struct Run {
     /// Run kernels as a file of apex tune says, where they are the same and the device is.
     #[arg(long, value_name = "FILE")]
     pub(crate) tuning: Option<PathBuf>,
+    /// Make the program faster, unchanged: launch has its launches wait in a queue and go down as graphs where they
+    /// repeat, memory has freed memory handed out again without the driver; all is both, and meant without words. With
+    /// strict each call waits for the driver's answer; none switches off what APEX_FAST says.
+    #[arg(
+        long,
+        value_name = "WORDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "all",
+        value_parser = fast
+    )]
+    pub(crate) fast: Option<Fast>,
     /// What to do beside running the program: observe it, or look closer and end with advice.
     #[arg(long, value_enum, default_value = "observe")]
     pub(crate) mode: ModeWord,
-    /// Print the report as a JSON document (to standard error: standard output is the program's).
+    /// Wait for processes that outlive the program too, such as a server that it leaves behind; Ctrl-C ends the waiting.
     #[arg(long)]
-    pub(crate) json: bool,
-    /// The program and its arguments.
+    pub(crate) wait: bool,
+    /// Write the report as a JSON document to a file. Without a file it takes the place of all that apex says on
+    /// standard error (standard output is the program's).
     #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD"
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = STANDARD_ERROR
     )]
+    pub(crate) json: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+fn fast(words: &str) -> Result<Fast, String> {
+    Fast::parse(words).map_err(|wanted| format!("it is {wanted}"))
 }
 
 #[derive(Debug, Args)]
@@ -145,25 +205,20 @@ pub(crate) struct Tune {
     #[arg(long)]
     pub(crate) json: bool,
     /// The program and its arguments.
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// Id, beginning of an id, or directory; the latest session if left out.
+    #[arg(help = SESSION_OR_LATEST)]
     pub(crate) session: Option<String>,
     /// Show a table instead.
     #[arg(long, value_enum)]
     pub(crate) by: Option<ByWord>,
-    /// Rows of the table.
-    #[arg(long, default_value_t = 30)]
-    pub(crate) rows: usize,
+    /// Lines of the table at most.
+    #[arg(long, alias = "rows", value_name = "N", default_value_t = 30)]
+    pub(crate) limit: usize,
     /// Show every finding of the adviser instead.
     #[arg(long, conflicts_with = "by")]
     pub(crate) advice: bool,
@@ -174,7 +229,7 @@ pub(crate) struct Report {
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// Id, beginning of an id, or directory; the latest session if left out.
+    #[arg(help = SESSION_OR_LATEST)]
     pub(crate) session: Option<String>,
     /// The format.
     #[arg(long, value_enum)]
@@ -186,9 +241,9 @@ pub(crate) struct Export {
 
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
-    /// The session to compare with.
+    #[arg(help = SESSION)]
     pub(crate) before: String,
-    /// The session to look at.
+    #[arg(help = SESSION)]
     pub(crate) after: String,
     /// Print a JSON document.
     #[arg(long)]
@@ -197,10 +252,10 @@ pub(crate) struct Diff {
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// The session to compare with.
+    /// The session to compare with, named as any other.
     #[arg(long, value_name = "SESSION")]
     pub(crate) baseline: String,
-    /// The session to look at: id, beginning of an id, or directory; the latest if left out.
+    #[arg(help = SESSION_OR_LATEST)]
     pub(crate) session: Option<String>,
     /// The slow-down that is borne, in per cent.
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = tolerance)]
@@ -216,10 +271,27 @@ fn tolerance(word: &str) -> Result<f64, String> {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct List {
     /// Print a JSON document.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) change: Option<Keep>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Keep {
+    /// Keep a session, whatever becomes of the others.
+    Pin {
+        #[arg(help = SESSION)]
+        session: String,
+    },
+    /// Let a session go when newer ones need its place.
+    Unpin {
+        #[arg(help = SESSION)]
+        session: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -230,166 +302,39 @@ pub(crate) struct Top {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "On loopback every user of this machine can read the page. From elsewhere the printed link is needed, which \
+carries a token; Prometheus sends the token as a bearer token to /metrics. No request starts, stops or changes anything."
+)]
+pub(crate) struct Dashboard {
+    /// Address and port; port 0 takes any that is free.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8377")]
+    pub(crate) listen: SocketAddr,
+    /// Encrypt connections with this certificate (PEM).
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// The certificate's private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) key: Option<PathBuf>,
+    /// Show the page in the browser.
+    #[arg(long)]
+    pub(crate) open: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Print a JSON document.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Bench {
-    /// What the shim adds to a call, against a direct call into the same stand-in driver.
-    Shim {
-        /// A tenth of the calls.
-        #[arg(long)]
-        quick: bool,
-        /// Print a JSON document.
-        #[arg(long)]
-        json: bool,
-    },
-    /// The software GPU's speed, against the same work as loops compiled by gcc on the same cores.
-    Softgpu {
-        /// Two rounds instead of five.
-        #[arg(long)]
-        quick: bool,
-        /// Print a JSON document.
-        #[arg(long)]
-        json: bool,
-    },
-    /// The executor's operations, against cuBLASLt and PyTorch on the same shapes.
-    Exec {
-        /// Fewer rounds and fewer products.
-        #[arg(long)]
-        quick: bool,
-        /// Say which kernel every product takes, and why.
-        #[arg(long)]
-        explain: bool,
-        /// Print a JSON document.
-        #[arg(long)]
-        json: bool,
-    },
-    /// The kernel zoo: times, rates and occupancy of each kernel over its launch space.
-    Zoo(Zoo),
-    /// Predictions: how long they take, or with --truth how near they come.
-    Predict(BenchPredict),
-    /// A program that answers requests beside one that trains: what each loses, under every way of sharing.
-    Sched(BenchSched),
-    /// One side of a pair on the software GPU, told by lines what to do.
-    #[command(hide = true)]
-    SchedWorker {
-        #[arg(long)]
-        latency: bool,
-        #[arg(long)]
-        train: bool,
-    },
-    /// Advice: whether block sizes that it recommends are faster, and by as much as it says.
-    Advice(BenchAdvice),
-    /// Launches the kernels that are measured.
-    #[command(hide = true)]
-    SoftgpuKernels,
-    /// Makes the calls that are measured.
-    #[command(hide = true)]
-    ShimCalls {
-        #[arg(long)]
-        threads: usize,
-        #[arg(long)]
-        gate: bool,
-        #[arg(long)]
-        quick: bool,
-    },
-}
-
 #[derive(Debug, Args)]
-pub(crate) struct Zoo {
-    /// Only this kernel; may be given several times.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) kernel: Vec<String>,
-    /// Configurations of each kernel, or all.
-    #[arg(long, value_name = "N|all", default_value = "20", value_parser = configurations)]
-    pub(crate) configs: Configurations,
-    /// Which configurations: another seed takes others.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Compare the results with references too.
-    #[arg(long)]
-    pub(crate) check: bool,
-    /// Empty the second-level cache before each run.
-    #[arg(long)]
-    pub(crate) cold: bool,
-    /// Small problems and few runs, as always on the software GPU.
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// What to run on: a GPU if there is one (auto), the software GPU, or a GPU and nothing else.
-    #[arg(long, value_enum, default_value = "auto")]
-    pub(crate) device: DeviceWord,
-    /// Print a JSON document.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// How many configurations of a kernel; all without a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Configurations(pub(crate) Option<usize>);
-
-fn configurations(word: &str) -> Result<Configurations, String> {
-    match (word, word.parse()) {
-        ("all", _) => Ok(Configurations(None)),
-        (_, Ok(count)) if count > 0 => Ok(Configurations(Some(count))),
-        _ => Err("a number from 1 on, or all".into()),
-    }
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchSched {
-    /// Only these cases; a pair takes about eight minutes under two systems, 14 under five, 27 under all.
-    #[arg(long, value_name = "CASE,...", value_delimiter = ',', alias = "pair")]
-    pub(crate) only: Vec<String>,
-    /// Only these systems. What is compared with, time-slicing, is always measured; up to five take turns with each
-    /// other.
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
-    pub(crate) system: Vec<String>,
-    /// Load of the program that answers requests, as a part of what it could answer alone.
-    #[arg(long, default_value_t = 0.5)]
-    pub(crate) load: f64,
-    /// Seconds of each turn; 10, or 2.5 with --quick.
-    #[arg(long)]
-    pub(crate) seconds: Option<f64>,
-    /// How often the turns go forth and back; 3. More and shorter ones where the machine changes its speed.
-    #[arg(long, value_name = "N")]
-    pub(crate) rounds: Option<usize>,
-    /// Seconds of the turn before those that count, for every system; 10, or 6 with --quick.
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) warm_up: Option<f64>,
-    /// Decides the arrivals.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// One pair and short turns, under 8 minutes.
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Own programs on the software GPU instead of models: shows that everything works, in seconds.
-    #[arg(long)]
-    pub(crate) synthetic: bool,
-    /// Draw the plane of P95 against training, anew after the systems that took turns with each other.
-    #[arg(long, value_name = "FILE.svg")]
-    pub(crate) picture: Option<PathBuf>,
-    /// Keep the results with every turn, anew after the systems that took turns with each other.
-    #[arg(long, value_name = "FILE.json")]
-    pub(crate) output: Option<PathBuf>,
-    /// The Python that has PyTorch.
-    #[arg(long, default_value = "python3")]
-    pub(crate) python: String,
-    /// Print a JSON document.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(
-    after_help = "A TRACE is a session (id, beginning of it, or directory), a .json file, or the word pair for \
-the measured one. A class may stand before it: batch=SESSION. The file holds an object or a list of them, with the \
+#[command(after_help = "A TRACE is a SESSION, a .json file, or the word of a \
+described pair: pair (the measured one), gpu-bound, decode-graph-bert, resnet-resnet, prefill-resnet, bert-gpt2, decode-bert, \
+resnet-graph-stream, bert-gpt2-medium, gpu-bound-products, two-training, two-serving. A class may stand before a session: \
+batch=SESSION. The file holds an object or a list of them, with the \
 fields name, class, kernels, kernel_us and, if wanted, block_us, sms, bottleneck (compute, memory), host_us, host_spread, graph, \
-waits, requests_per_second, share and sla."
-)]
+waits, requests_per_second, share and sla.")]
 pub(crate) struct Sim {
     /// The programs.
     #[arg(required = true, value_name = "TRACE")]
@@ -424,66 +369,6 @@ pub(crate) enum SharingWord {
     MpsPriority,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct BenchPredict {
-    /// Judge the models of a folder on rows that they have not seen, instead of timing them.
-    #[arg(long)]
-    pub(crate) truth: bool,
-    /// Judge suggested configurations on problems that were held out of the rows, instead of timing predictions.
-    #[arg(long, conflicts_with = "truth")]
-    pub(crate) suggest: bool,
-    /// Judge as if these were not known of a launch, as they are not of most recorded ones; nothing is promised then.
-    #[arg(long, value_name = "WHAT,...", value_delimiter = ',', requires = "truth")]
-    pub(crate) without: Vec<Untold>,
-    /// The folder of models.
-    #[arg(long, value_name = "DIR", default_value = "models")]
-    pub(crate) models: PathBuf,
-    /// The rows that the models were trained from; needed to judge them.
-    #[arg(long, value_name = "FILE", default_value = "models/h200.parquet")]
-    pub(crate) data: PathBuf,
-    /// A tenth of the rounds.
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Print a JSON document.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// What may not be known of a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Untold {
-    /// The kernel's text, so that nobody can walk through it.
-    Text,
-    /// The instructions that are in it.
-    Mix,
-    /// Operations and bytes.
-    Work,
-    /// The values of the arguments.
-    Arguments,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchAdvice {
-    /// The measured rows to look at.
-    #[arg(long, value_name = "FILE", default_value = "models/h200.parquet")]
-    pub(crate) data: PathBuf,
-    /// Measure the zoo on the device at hand instead.
-    #[arg(long)]
-    pub(crate) live: bool,
-    /// Configurations to measure.
-    #[arg(long, default_value_t = 1_000)]
-    pub(crate) points: usize,
-    /// Which configurations: another seed takes others.
-    #[arg(long, default_value_t = 2)]
-    pub(crate) seed: u64,
-    /// Small problems, as always on the software GPU.
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Print a JSON document.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Train {
     /// Measure the kernel zoo on the device at hand, or take the times of a recorded session.
@@ -508,8 +393,8 @@ pub(crate) struct Collect {
     #[arg(long, default_value_t = 5_000)]
     pub(crate) points: usize,
     /// File of rows to write.
-    #[arg(long, value_name = "FILE", default_value = "rows.parquet")]
-    pub(crate) out: PathBuf,
+    #[arg(short, long, alias = "out", value_name = "FILE", default_value = "rows.parquet")]
+    pub(crate) output: PathBuf,
     /// Timed runs of each configuration.
     #[arg(long, default_value_t = 20)]
     pub(crate) runs: u32,
@@ -519,7 +404,7 @@ pub(crate) struct Collect {
     /// Go on where an interrupted collection stopped.
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Take the times of a session instead: its id, the beginning of it, or its directory.
+    /// Take the times of a session instead.
     #[arg(long, value_name = "SESSION", conflicts_with_all = ["ncu", "resume"])]
     pub(crate) from: Option<String>,
     /// Read hardware counters of so many points by ncu, and add them to the rows of the file.
@@ -535,15 +420,15 @@ pub(crate) struct Collect {
 
 #[derive(Debug, Args)]
 pub(crate) struct Fit {
-    /// File of rows; may be given several times.
-    #[arg(long, value_name = "FILE", default_value = "rows.parquet")]
-    pub(crate) data: Vec<PathBuf>,
+    /// File of measured rows; may be given several times.
+    #[arg(long, alias = "data", value_name = "FILE", default_value = "rows.parquet")]
+    pub(crate) rows: Vec<PathBuf>,
     /// Decides splits, order and first weights.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Folder for the models.
-    #[arg(long, value_name = "DIR", default_value = "models")]
-    pub(crate) out: PathBuf,
+    #[arg(short, long, alias = "out", value_name = "DIR", default_value = "models")]
+    pub(crate) output: PathBuf,
     /// Small models in seconds, to see that everything works.
     #[arg(long)]
     pub(crate) quick: bool,
@@ -570,8 +455,7 @@ pub(crate) struct Predict {
     /// Predict every row of a file of measured rows, in its order.
     #[arg(long, value_name = "FILE", conflicts_with = "grid")]
     pub(crate) rows: Option<PathBuf>,
-    /// Predict every timed launch of a recorded session, each before its time is learned: its id, the beginning of
-    /// it, its directory, or latest.
+    /// Predict every timed launch of a session, each before its time is learned.
     #[arg(long, value_name = "SESSION", conflicts_with_all = ["grid", "rows", "list"])]
     pub(crate) session: Option<String>,
     /// Blocks: X, X,Y or X,Y,Z.
@@ -612,13 +496,6 @@ pub(crate) struct Predict {
     pub(crate) json: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum DeviceWord {
-    Auto,
-    Soft,
-    Gpu,
-}
-
 /// Kinds of changes, safest first.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum TierWord {
@@ -636,16 +513,6 @@ impl From<TierWord> for Tier {
             TierWord::Hint => Tier::Hint,
             TierWord::Compile => Tier::Compile,
             TierWord::Block => Tier::Block,
-        }
-    }
-}
-
-impl From<DeviceWord> for DeviceChoice {
-    fn from(word: DeviceWord) -> DeviceChoice {
-        match word {
-            DeviceWord::Auto => DeviceChoice::Auto,
-            DeviceWord::Soft => DeviceChoice::Soft,
-            DeviceWord::Gpu => DeviceChoice::Gpu,
         }
     }
 }
@@ -694,11 +561,17 @@ impl From<ByWord> for By {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum FormatWord {
+    /// One document: the session, its summary and every event.
     Json,
+    /// An event on each line, as a JSON object.
     Ndjson,
+    /// An event on each line, below a heading.
     Csv,
+    /// All events in one file.
     Parquet,
+    /// A trace for ui.perfetto.dev.
     Perfetto,
+    /// A trace for other viewers.
     Chrome,
 }
 
@@ -717,7 +590,7 @@ impl From<FormatWord> for Format {
 
 fn knobs_help() -> String {
     let mut help = String::from("Settings (environment):\n");
-    for knob in apex_core::knobs::list() {
+    for knob in apex_core::knobs::list().iter().filter(|knob| !knob.is_internal) {
         help.push_str(&format!("  {:<22} {} [{}]\n", knob.variable, knob.help, knob.default));
     }
     help
@@ -738,7 +611,63 @@ mod tests {
         let arguments =
             Arguments::parse_from(["apex", "run", "--json", "--", "prog", "--json", "-o"]);
         let Verb::Run(run) = arguments.verb else { panic!("not run") };
-        assert!(run.json && run.output.is_none());
+        assert!(
+            run.json.is_some_and(|to| to.as_os_str() == STANDARD_ERROR) && run.output.is_none()
+        );
         assert_eq!(run.command, ["prog", "--json", "-o"]);
+    }
+
+    fn run(words: &[&str]) -> Result<Run, clap::Error> {
+        let words = ["apex", "run"].iter().chain(words);
+        match Arguments::try_parse_from(words)?.verb {
+            Verb::Run(run) => Ok(run),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_mistyped_option_is_not_the_program() {
+        let said = run(&["--clas", "latency", "--", "ls"]).unwrap_err().to_string();
+        assert!(said.contains("'--clas'") && said.contains("'--class'"), "{said}");
+        assert!(run(&["-x"]).is_err());
+        assert_eq!(run(&["ls", "-l", "--clas"]).unwrap().command, ["ls", "-l", "--clas"]);
+        assert_eq!(run(&["--", "--clas", "-x"]).unwrap().command, ["--clas", "-x"]);
+        assert_eq!(run(&["ls", "--", "x"]).unwrap().command, ["ls", "--", "x"]);
+        assert!(Arguments::try_parse_from(["apex", "tune", "--onl", "hint", "ls"]).is_err());
+    }
+
+    #[test]
+    fn a_document_goes_where_it_is_told() {
+        assert_eq!(run(&["--json=a.json", "ls"]).unwrap().json, Some("a.json".into()));
+        // What follows without a sign of equality is the program.
+        let plain = run(&["--json", "ls"]).unwrap();
+        assert_eq!((plain.json, &plain.command[0]), (Some(STANDARD_ERROR.into()), &"ls".into()));
+        assert_eq!(run(&["ls"]).unwrap().json, None);
+    }
+
+    #[test]
+    fn a_program_is_made_faster_by_words_behind_a_sign_of_equality() {
+        assert_eq!(run(&["--fast", "--", "ls"]).unwrap().fast, Some(Fast::ALL));
+        let plain = run(&["--fast", "launch"]).unwrap();
+        assert_eq!((plain.fast, &plain.command[0]), (Some(Fast::ALL), &"launch".into()));
+        let strict = Fast { strict: true, ..Fast::ALL };
+        assert_eq!(run(&["--fast=strict", "--", "ls"]).unwrap().fast, Some(strict));
+        let launch = run(&["--fast=launch", "ls"]).unwrap().fast;
+        assert_eq!(launch.map(Fast::words), Some("launch".into()));
+        assert_eq!(run(&["--fast=none", "ls"]).unwrap().fast, Some(Fast::default()));
+        assert_eq!(run(&["ls", "--fast"]).unwrap().fast, None);
+        let said = run(&["--fast=lanch,strict", "ls"]).unwrap_err().to_string();
+        assert!(
+            said.contains("'lanch,strict'") && said.contains("a list of launch, memory, strict"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn the_help_is_for_users() {
+        let help = Arguments::command().render_long_help().to_string();
+        assert!(help.starts_with("Sees every CUDA call of any program"), "{help}");
+        assert!(help.contains("APEX_STATE") && !help.contains("APEX_FAULT"));
+        assert!(!help.contains("APEX_RINGS"));
     }
 }

@@ -5,14 +5,14 @@
 //! program's own `apex run` does, and answers what the program can only guess.
 
 use crate::arguments::Daemon;
-use crate::say;
 use anyhow::{Context, bail};
 use apex_core::gate_page::Files;
-use apex_core::knobs::Knobs;
 use apex_daemon::schedule::grants::{self, Config, Grants};
 use apex_daemon::schedule::keeper::{Order, daemon_lock, keep};
 use apex_daemon::schedule::mps::Mps;
 use apex_daemon::schedule::{place, prepare};
+use apex_daemon::speech::say;
+use apex_daemon::user_setup::knobs;
 use apex_policy::schedule::policy;
 use nix::unistd::{Gid, Group, chown};
 use std::fs::{OpenOptions, Permissions};
@@ -24,7 +24,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 pub(crate) fn daemon(arguments: &Daemon) -> anyhow::Result<ExitCode> {
-    let knobs = Knobs::from_environment(|sentence| say(&sentence));
+    let knobs = knobs().clone();
     let config = match &arguments.config {
         Some(path) => grants::read(path).map_err(anyhow::Error::msg)?,
         None => Config {

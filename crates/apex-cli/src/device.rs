@@ -2,12 +2,16 @@
 //!
 //! A driver named by the user is taken as it is. Else a GPU is taken if there is one, which its device
 //! nodes tell: asking the driver itself would cost every start the time of `cuInit`. On the software GPU
-//! the program also gets our runtime library, because NVIDIA's asks the driver for what only NVIDIA's has.
+//! the program also gets our runtime library, because NVIDIA's asks the driver for what only NVIDIA's has, and
+//! what stands in for libraries and programs that make machine code or ask for hardware.
 
-use crate::environment;
+use crate::real_driver::real_driver;
 use apex_core::knobs::{DeviceChoice, Knobs};
 use apex_daemon::find;
 use std::path::{Path, PathBuf};
+
+/// Files of ours by the name that a program asks for.
+pub(crate) type Files = Vec<(&'static str, PathBuf)>;
 
 /// The driver a program is given.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,7 +19,7 @@ pub(crate) enum Driver {
     /// The real one, or the one the user named.
     Real(PathBuf),
     /// The software GPU, and whether it was asked for.
-    Soft { library: PathBuf, runtimes: Vec<(&'static str, PathBuf)>, asked: bool },
+    Soft { library: PathBuf, runtimes: Files, stand_ins: Files, asked: bool },
     /// None: the program is told that there is no device.
     None { wanted: DeviceChoice },
 }
@@ -25,14 +29,17 @@ pub(crate) fn choose(knobs: &Knobs, choice: DeviceChoice, executable: &Path) -> 
     if let Some(named) = &knobs.real_libcuda {
         return Driver::Real(named.clone());
     }
-    let real = (choice != DeviceChoice::Soft).then(environment::real_driver).flatten();
+    let real = (choice != DeviceChoice::Soft).then(real_driver).flatten();
     let gpu = choice == DeviceChoice::Gpu || find::gpu_nodes(Path::new("/"));
     match (real, find::library(executable, find::SOFTGPU)) {
         (Some(driver), _) if gpu => Driver::Real(driver),
         (_, Some(library)) if choice != DeviceChoice::Gpu => {
-            let runtime = |&(name, file)| Some((name, find::library(executable, file)?));
-            let runtimes = find::RUNTIMES.iter().filter_map(runtime).collect();
-            Driver::Soft { library, runtimes, asked: choice == DeviceChoice::Soft }
+            let ours = |table: &[(&'static str, &str)]| -> Files {
+                let file = |&(name, file)| Some((name, find::library(executable, file)?));
+                table.iter().filter_map(file).collect()
+            };
+            let (runtimes, stand_ins) = (ours(&find::RUNTIMES), ours(find::STAND_INS));
+            Driver::Soft { library, runtimes, stand_ins, asked: choice == DeviceChoice::Soft }
         }
         (Some(driver), None) if choice == DeviceChoice::Auto => Driver::Real(driver),
         _ => Driver::None { wanted: choice },
@@ -56,6 +63,14 @@ impl Driver {
         }
     }
 
+    /// What else stands in for NVIDIA's libraries and programs, by the name a program asks for.
+    pub(crate) fn stand_ins(&self) -> &[(&'static str, PathBuf)] {
+        match self {
+            Driver::Soft { stand_ins, .. } => stand_ins,
+            _ => &[],
+        }
+    }
+
     /// What the user should know before the program starts.
     pub(crate) fn sentence(&self) -> Option<String> {
         match self {
@@ -65,9 +80,9 @@ impl Driver {
                     .into(),
             ),
             Driver::None { wanted: DeviceChoice::Soft } => Some(format!(
-                "{} is not beside apex; build it with `cargo build --release -p apex-softgpu`; \
-                 CUDA tells the program that there is no device",
-                find::SOFTGPU
+                "{} is not beside apex; {}; CUDA tells the program that there is no device",
+                find::SOFTGPU,
+                find::REMEDY
             )),
             Driver::None { .. } => Some(
                 "no CUDA driver (libcuda.so.1) is found here; the program runs, and CUDA tells it \

@@ -3,18 +3,24 @@
 //! Standard output belongs to the program that is run, or to the document that was asked for; everything
 //! apex itself says goes to standard error. Exit code 2 means that apex was called wrongly; `apex run`
 //! otherwise ends as its program ended.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod arguments;
-mod bench;
 mod clocks;
+mod command_table;
 mod daemon;
+mod dashboard;
+mod demo;
 mod device;
 mod doctor;
 mod environment;
-mod models;
-mod place;
+mod followed_models;
+mod frameworks;
+mod layout;
+mod manual;
+mod pages;
 mod predict;
+mod real_driver;
 mod run;
 mod sessions;
 mod sharing;
@@ -23,16 +29,51 @@ mod supervise;
 mod top;
 mod train;
 mod tune;
-mod unmask;
+mod unpacked;
 
-use arguments::{Arguments, Bench, Verb};
+use apex_core::printable::printable;
+use apex_daemon::speech::{release, say};
+use apex_daemon::user_setup::own_executable;
+use arguments::{Arguments, Verb};
 use clap::{CommandFactory, Parser};
-use std::io::Write;
+use pages::print_page;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
+/// Called wrongly.
+const USAGE: u8 = 2;
+
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    match Arguments::try_parse() {
+        Ok(arguments) => {
+            let code = carry_out(arguments);
+            release();
+            code
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// Help that was asked for, or what is wrong with the command line: said of words that no terminal obeys, because
+/// sentence and colours come from the parser in one.
+fn refused(error: &clap::Error) -> ExitCode {
+    let shown = |word: OsString| printable(&word.to_string_lossy()).into_owned();
+    if let Err(error) = Arguments::try_parse_from(std::env::args_os().map(shown)) {
+        error.exit();
+    }
+    // A word that is no text was wrong, and shown it is one.
+    eprint!("{}", printable(&error.to_string()));
+    ExitCode::from(USAGE)
+}
+
+fn carry_out(arguments: Arguments) -> ExitCode {
+    let unpacked = own_executable().map_err(Into::into).and_then(|it| unpacked::unpack(&it));
+    if let Err(error) = unpacked {
+        say(&format!("{error:#}"));
+    }
     let done = match arguments.verb {
+        Verb::Demo => demo::demo(),
+        Verb::DemoProgram => demo::program(),
         Verb::Run(run) => run::run(&run),
         Verb::Daemon(arguments) => daemon::daemon(&arguments),
         Verb::Report(report) => sessions::report(&report),
@@ -41,39 +82,22 @@ fn main() -> ExitCode {
         Verb::Check(check) => Ok(sessions::check(&check)),
         Verb::Sessions(list) => sessions::list(&list),
         Verb::Top(top) => top::top(&top),
+        Verb::Dashboard(arguments) => dashboard::dashboard(&arguments),
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
         Verb::Train(train) => train::train(&train),
         Verb::Predict(predict) => predict::predict(&predict),
         Verb::Sim(arguments) => sim::sim(&arguments),
-        Verb::Bench(Bench::Sched(arguments)) => bench::sched(&arguments),
-        Verb::Bench(Bench::SchedWorker { latency, train }) => {
-            bench::sched::stand_in::work(latency, train)
-        }
         Verb::Tune(tune) => tune::tune(&tune),
-        Verb::Bench(Bench::Predict(arguments)) => bench::predict(&arguments),
-        Verb::Bench(Bench::Shim { quick, json }) => bench::shim(quick, json),
-        Verb::Bench(Bench::ShimCalls { threads, gate, quick }) => {
-            bench::calls::measure(threads, gate, quick)
-        }
-        Verb::Bench(Bench::Softgpu { quick, json }) => bench::softgpu(quick, json),
-        Verb::Bench(Bench::Exec { quick, explain, json }) => bench::exec(quick, explain, json),
-        Verb::Bench(Bench::Advice(arguments)) => bench::advice(&arguments),
-        Verb::Bench(Bench::Zoo(arguments)) => bench::zoo(&arguments),
-        Verb::Bench(Bench::SoftgpuKernels) => bench::kernels::measure(),
+        Verb::Bench(bench) => apex_bench::bench(&bench),
         Verb::Completions { shell } => {
             let mut page = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "apex", &mut page);
             print_page(&page)
         }
-        Verb::Man => {
-            let mut page = Vec::new();
-            match clap_mangen::Man::new(Arguments::command()).render(&mut page) {
-                Ok(()) => print_page(&page),
-                Err(error) => Err(error.into()),
-            }
-        }
+        Verb::Man { verb, output } => manual::manual(&verb, output.as_deref()),
+        Verb::CommandTable { length } => print_page(command_table::table(length).as_bytes()),
         Verb::MappedDriver => {
-            environment::print_mapped_driver();
+            real_driver::print_mapped_driver();
             Ok(ExitCode::SUCCESS)
         }
     };
@@ -81,19 +105,4 @@ fn main() -> ExitCode {
         say(&format!("{error:#}"));
         ExitCode::FAILURE
     })
-}
-
-/// One sentence to the user.
-fn say(sentence: &str) {
-    // A closed standard error is no reason to fail.
-    let _ = writeln!(std::io::stderr(), "apex: {sentence}");
-}
-
-fn print_page(page: &[u8]) -> anyhow::Result<ExitCode> {
-    match std::io::stdout().write_all(page) {
-        // Whoever reads may have seen enough.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(error.into()),
-        Ok(()) => Ok(ExitCode::SUCCESS),
-    }
 }

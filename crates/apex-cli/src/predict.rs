@@ -1,16 +1,17 @@
 //! `apex predict`: one launch from the command line, a list, a file of measured rows, or a recorded session.
 
 use crate::arguments::Predict;
-use crate::place::Place;
-use crate::{print_page, say};
+use crate::pages::{print_page, print_text};
 use anyhow::{Context, Result, anyhow, bail};
-use apex_core::knobs::Knobs;
+use apex_core::small_file::{self, read_text};
 use apex_daemon::learn::{AtHand, Foreseen, Learner};
 use apex_daemon::progress::Progress;
 use apex_daemon::read::Stored;
+use apex_daemon::speech::say;
+use apex_daemon::user_setup::UserSetup;
+use apex_models::Shared;
 use apex_policy::LaunchShape;
 use apex_policy::predict::answer::{Basis, Source, Time};
-use apex_policy::predict::swap::Shared;
 use apex_policy::tune::{LINEAR_BLOCKS, reshaped, suggest};
 use apex_train::ask::{self, Answered, Asked};
 use apex_train::chart::{Series, cloud};
@@ -22,7 +23,6 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::Read;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(crate) fn predict(arguments: &Predict) -> Result<ExitCode> {
     } else if arguments.csv {
         ask::csv(&answers)
     } else {
-        table(&answers)
+        return print_text(&table(&answers));
     };
     print_page(page.as_bytes())
 }
@@ -65,15 +65,18 @@ fn suggestions(arguments: &Predict) -> Result<ExitCode> {
         let asked: Vec<Asked> =
             std::iter::once(present).chain(LINEAR_BLOCKS.iter().filter_map(other)).collect();
         let answers = ask::answer(&loaded, &asked)?;
-        let runs = |answer: &&Answered| answer.blocks_per_sm > 0;
+        let runs = |answer: &&Answered| answer.refused.is_none();
         let offered: Vec<&Answered> = answers.iter().skip(1).filter(runs).collect();
-        let times: Vec<Time> = offered.iter().map(|answer| time(answer)).collect();
+        let times: Vec<Time> = offered.iter().filter_map(|answer| time(answer)).collect();
         let measured = launch.measured_ns.map(|nanos| nanos as f32);
-        let found = suggest(&time(&answers[0]), measured, &times);
+        let found = time(&answers[0]).and_then(|present| suggest(&present, measured, &times));
         let better = found.map(|found| (found, offered[found.place]));
-        match &better {
-            None => writeln!(page, "{}: unchanged, no gain is sure", launch.kernel)?,
-            Some((found, answer)) => writeln!(
+        match (&better, &answers[0].refused) {
+            (_, Some(reason)) => {
+                writeln!(page, "{}: cannot be launched: {reason}", launch.kernel)?;
+            }
+            (None, _) => writeln!(page, "{}: unchanged, no gain is sure", launch.kernel)?,
+            (Some((found, answer)), _) => writeln!(
                 page,
                 "{}: block {:?} with grid {:?}: {:.2} times as fast ({:.2} to {:.2}, by {})",
                 launch.kernel,
@@ -86,7 +89,7 @@ fn suggestions(arguments: &Predict) -> Result<ExitCode> {
             )?,
         }
         list.push(better.map_or(
-            json!({"kernel": launch.kernel, "suggestion": null}),
+            json!({"kernel": launch.kernel, "suggestion": null, "refused": answers[0].refused}),
             |(found, answer)| {
                 json!({"kernel": launch.kernel, "suggestion": {
                     "grid": answer.grid, "block": answer.block, "speedup": found.speedup,
@@ -96,37 +99,31 @@ fn suggestions(arguments: &Predict) -> Result<ExitCode> {
         ));
     }
     if arguments.json {
-        page = serde_json::to_string_pretty(&list)? + "\n";
+        return print_page((serde_json::to_string_pretty(&list)? + "\n").as_bytes());
     }
-    print_page(page.as_bytes())
+    print_text(&page)
 }
 
-fn time(answer: &Answered) -> Time {
-    let (nanos, low, high) = (answer.time_ns, answer.low_ns, answer.high_ns);
-    Time { nanos, low, high, basis: Basis::Model, source: Source::Trees }
+fn time(answer: &Answered) -> Option<Time> {
+    let (nanos, low, high) = (answer.time_ns?, answer.low_ns?, answer.high_ns?);
+    Some(Time { nanos, low, high, basis: Basis::Model, source: Source::Trees })
 }
 
 fn load(arguments: &Predict) -> Result<Loaded> {
-    models::load(&folder(arguments))
-        .context("there are no models to ask; make some with apex train collect and apex train fit")
-}
-
-fn folder(arguments: &Predict) -> PathBuf {
-    let found = || {
-        let knobs = Knobs::from_environment(|sentence| say(&sentence));
-        crate::models::folder(&knobs, &std::env::current_exe().ok()?)
-    };
-    arguments.models.clone().or_else(found).unwrap_or_else(|| "models".into())
+    let folder = apex_bench::models::found(arguments.models.as_deref())?;
+    models::load(&folder).context(
+        "the models cannot be asked; make others with apex train collect and apex train fit",
+    )
 }
 
 /// Every timed launch of a session with what would have been said of it before.
 fn of_session(arguments: &Predict, session: &str) -> Result<Vec<Answered>> {
-    let place = Place::of_this_user();
-    place.recover();
+    let setup = UserSetup::read();
+    setup.recover();
     let session = Some(session).filter(|word| *word != "latest");
-    let mut stored = Stored::open(&place.sessions.find(session)?)?;
+    let mut stored = Stored::open(&setup.sessions.find(session)?)?;
     let known = stored.known();
-    let at_hand = match models::load(&folder(arguments)) {
+    let at_hand = match load(arguments) {
         Ok(loaded) => {
             let device = |(name, peaks): (String, Peaks)| Some((name, peaks.device()?));
             AtHand {
@@ -136,7 +133,7 @@ fn of_session(arguments: &Predict, session: &str) -> Result<Vec<Answered>> {
             }
         }
         Err(error) => {
-            say(&format!("predictions come from measured times alone: {error}"));
+            say(&format!("predictions come from measured times alone: {error:#}"));
             AtHand::default()
         }
     };
@@ -172,7 +169,7 @@ fn launches(arguments: &Predict) -> Result<Vec<Asked>> {
         if path.as_os_str() == "-" {
             std::io::stdin().read_to_string(&mut text).context("standard input cannot be read")?;
         } else {
-            text = std::fs::read_to_string(path)
+            text = read_text(path, small_file::MADE)
                 .with_context(|| format!("{} cannot be read", path.display()))?;
         }
         return ask::parse(&text).map_err(|why| anyhow!("{}: {why}", path.display()));
@@ -205,7 +202,8 @@ fn table(answers: &[Answered]) -> String {
     );
     for answer in answers {
         let sides: Vec<String> = answer.grid.iter().map(u32::to_string).collect();
-        let micros = |nanos: f32| format!("{:.2} µs", nanos / 1e3);
+        let micros =
+            |nanos: Option<f32>| nanos.map_or("-".into(), |nanos| format!("{:.2} µs", nanos / 1e3));
         let _ = writeln!(
             page,
             "{:<24} {:>14} {:>6} {:>8.1} % {:>8.1} % {:>12} {:>25}  {:<14} {:>12}",
@@ -215,19 +213,28 @@ fn table(answers: &[Answered]) -> String {
             answer.occupancy * 100.0,
             answer.block_efficiency * 100.0,
             micros(answer.time_ns),
-            format!("{} to {}", micros(answer.low_ns), micros(answer.high_ns)),
+            match answer.low_ns {
+                Some(_) => format!("{} to {}", micros(answer.low_ns), micros(answer.high_ns)),
+                None => "-".into(),
+            },
             answer.source,
-            answer.measured_ns.map_or("-".into(), |nanos| micros(nanos as f32))
+            micros(answer.measured_ns.map(|nanos| nanos as f32))
         );
+        if let Some(reason) = &answer.refused {
+            let _ = writeln!(page, "  cannot be launched: {reason}");
+        }
     }
-    if let [answer] = answers {
+    if let [answer] = answers
+        && answer.refused.is_none()
+    {
+        let share = |share: Option<f32>| share.unwrap_or(0.0) * 100.0;
         let _ = writeln!(
             page,
             "limited by {}, {:.2} waves; expected: {:.0} % of warp slots taken, {:.0} % of the SMs' peak{}",
             answer.limiter,
             answer.waves,
-            answer.achieved_occupancy * 100.0,
-            answer.sm_throughput * 100.0,
+            share(answer.achieved_occupancy),
+            share(answer.sm_throughput),
             answer
                 .dram_throughput
                 .map_or(String::new(), |share| format!(", {:.0} % of the memory's", share * 100.0))
@@ -236,10 +243,11 @@ fn table(answers: &[Answered]) -> String {
     let pairs = |wanted: &str| -> Vec<Pair> {
         let of = answers.iter().filter(|answer| wanted.is_empty() || answer.source == wanted);
         of.filter_map(|answer| {
+            let predicted = answer.time_ns?;
             Some(Pair {
-                predicted: f64::from(answer.time_ns),
+                predicted: f64::from(predicted),
                 measured: answer.measured_ns?,
-                half_width: Some(f64::from((answer.high_ns / answer.time_ns).log2())),
+                half_width: Some(f64::from((answer.high_ns? / predicted).log2())),
             })
         })
         .collect()
@@ -263,8 +271,8 @@ fn table(answers: &[Answered]) -> String {
 fn chart(answers: &[Answered]) -> String {
     let mut clouds: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
     for answer in answers {
-        if let Some(measured) = answer.measured_ns {
-            let point = (measured / 1e3, f64::from(answer.time_ns) / 1e3);
+        if let (Some(measured), Some(predicted)) = (answer.measured_ns, answer.time_ns) {
+            let point = (measured / 1e3, f64::from(predicted) / 1e3);
             clouds.entry(&answer.source).or_default().push(point);
         }
     }

@@ -1,27 +1,32 @@
 //! The verbs that look at kept sessions: report, export, diff, check, list.
 
-use crate::arguments::{Check, Diff, Export, List, Report};
-use crate::place::Place;
-use crate::run::layout;
-use crate::{print_page, say};
+use crate::arguments::{Check, Diff, Export, Keep, List, Report};
+use crate::layout::layout;
+use crate::pages::shown;
+use crate::pages::{print_page, print_text};
 use anyhow::{Context, bail};
+use apex_core::printable::printable;
+use apex_daemon::Error;
 use apex_daemon::advice::{of_session, show as show_advice};
 use apex_daemon::check::{of_sessions, show as show_check};
 use apex_daemon::diff::{compare, show as show_difference};
 use apex_daemon::export::{Format, export as export_to};
 use apex_daemon::progress::Progress;
 use apex_daemon::read::Stored;
-use apex_daemon::show::{exit_words, report as text_report, table};
+use apex_daemon::session::Listed;
+use apex_daemon::show::{bytes, exit_words, nanos, report as text_report, table};
+use apex_daemon::speech::say;
 use apex_daemon::summary::Summary;
+use apex_daemon::user_setup::UserSetup;
 use apex_policy::advise::check::Verdict;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
 pub(crate) fn report(arguments: &Report) -> anyhow::Result<ExitCode> {
-    let place = Place::of_this_user();
-    place.recover();
-    let mut stored = Stored::open(&place.sessions.find(arguments.session.as_deref())?)?;
+    let setup = UserSetup::read();
+    setup.recover();
+    let mut stored = Stored::open(&setup.sessions.find(arguments.session.as_deref())?)?;
     if arguments.advice {
         return advice(&mut stored, arguments.json);
     }
@@ -31,10 +36,12 @@ pub(crate) fn report(arguments: &Report) -> anyhow::Result<ExitCode> {
     let page = if arguments.json {
         serde_json::to_string_pretty(&summary)? + "\n"
     } else if let Some(by) = arguments.by {
-        table(&summary, by.into(), arguments.rows, layout.width)
+        table(&shown(&summary), by.into(), arguments.limit, layout)
     } else {
         let place = stored.directory.display().to_string();
-        text_report(&summary, Some(&place), layout)
+        // Of one that has not ended a part may lie elsewhere.
+        let ended = stored.record.ended_unix_ns.is_some();
+        text_report(&shown(&summary), ended.then_some(&*printable(&place)), layout)
     };
     print_page(page.as_bytes())
 }
@@ -45,15 +52,15 @@ fn advice(stored: &mut Stored, json: bool) -> anyhow::Result<ExitCode> {
     let page = if json {
         serde_json::to_string_pretty(&advice)? + "\n"
     } else {
-        show_advice(&advice, layout(&std::io::stdout()).width)
+        show_advice(&shown(&advice), layout(&std::io::stdout()).width)
     };
     print_page(page.as_bytes())
 }
 
 pub(crate) fn export(arguments: &Export) -> anyhow::Result<ExitCode> {
-    let place = Place::of_this_user();
-    place.recover();
-    let mut stored = Stored::open(&place.sessions.find(arguments.session.as_deref())?)?;
+    let setup = UserSetup::read();
+    setup.recover();
+    let mut stored = Stored::open(&setup.sessions.find(arguments.session.as_deref())?)?;
     let format: Format = arguments.format.into();
     let mut progress = Progress::on_stderr();
     let written = match &arguments.output {
@@ -82,13 +89,13 @@ pub(crate) fn export(arguments: &Export) -> anyhow::Result<ExitCode> {
 }
 
 pub(crate) fn diff(arguments: &Diff) -> anyhow::Result<ExitCode> {
-    let place = Place::of_this_user();
-    place.recover();
+    let setup = UserSetup::read();
+    setup.recover();
     let summary = |name: &str| -> anyhow::Result<Summary> {
-        let mut stored = Stored::open(&place.sessions.find(Some(name))?)?;
+        let mut stored = Stored::open(&setup.sessions.find(Some(name))?)?;
         let summary = stored.summary(&mut Progress::on_stderr());
         stored.complaints.iter().for_each(|complaint| say(complaint));
-        Ok(summary)
+        Ok(if arguments.json { summary } else { shown(&summary) })
     };
     let difference = compare(&summary(&arguments.before)?, &summary(&arguments.after)?);
     let page = if arguments.json {
@@ -112,10 +119,10 @@ pub(crate) fn check(arguments: &Check) -> ExitCode {
 }
 
 fn compare_with_baseline(arguments: &Check) -> anyhow::Result<ExitCode> {
-    let place = Place::of_this_user();
-    place.recover();
-    let mut baseline = Stored::open(&place.sessions.find(Some(&arguments.baseline))?)?;
-    let mut session = Stored::open(&place.sessions.find(arguments.session.as_deref())?)?;
+    let setup = UserSetup::read();
+    setup.recover();
+    let mut baseline = Stored::open(&setup.sessions.find(Some(&arguments.baseline))?)?;
+    let mut session = Stored::open(&setup.sessions.find(arguments.session.as_deref())?)?;
     let tolerance = arguments.tolerance / 100.0;
     let mut progress = Progress::on_stderr();
     let (document, verdict) = of_sessions(&mut baseline, &mut session, tolerance, &mut progress);
@@ -126,7 +133,7 @@ fn compare_with_baseline(arguments: &Check) -> anyhow::Result<ExitCode> {
     let page = if arguments.json {
         serde_json::to_string_pretty(&document)? + "\n"
     } else {
-        show_check(&document, 20, layout(&std::io::stdout()).width)
+        printable(&show_check(&document, 20, layout(&std::io::stdout()).width)).into_owned()
     };
     print_page(page.as_bytes())?;
     Ok(match verdict {
@@ -137,19 +144,49 @@ fn compare_with_baseline(arguments: &Check) -> anyhow::Result<ExitCode> {
 }
 
 pub(crate) fn list(arguments: &List) -> anyhow::Result<ExitCode> {
-    let place = Place::of_this_user();
-    place.recover();
-    let entries = place.sessions.list();
+    let setup = UserSetup::read();
+    setup.recover();
+    if let Some(change) = &arguments.change {
+        let (session, pinned) = match change {
+            Keep::Pin { session } => (session, true),
+            Keep::Unpin { session } => (session, false),
+        };
+        let directory = setup.sessions.pin(session, pinned)?;
+        let what = if pinned { "stays until it is unpinned" } else { "goes with the oldest" };
+        say(&format!("{} {what}", directory.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let sessions = setup.sessions.listed();
     if arguments.json {
-        return print_page((serde_json::to_string_pretty(&entries)? + "\n").as_bytes());
+        return print_page((serde_json::to_string_pretty(&sessions)? + "\n").as_bytes());
     }
-    if entries.is_empty() {
-        say(&format!("no session is kept in {}", place.sessions.directory().display()));
+    if sessions.is_empty() {
+        match setup.sessions.directory() {
+            Some(directory) => say(&format!("no session is kept in {}", directory.display())),
+            None => say(&Error::Nowhere.to_string()),
+        }
+        return Ok(ExitCode::SUCCESS);
     }
-    let mut page = String::new();
-    for entry in entries {
-        let command = entry.command.join(" ");
-        page.push_str(&format!("{:<26} {:<22} {command}\n", entry.id, exit_words(entry.exit)));
-    }
-    print_page(page.as_bytes())
+    let header = line(["session", "end", "duration", "size", "kept", "command"].map(String::from));
+    let page: String = std::iter::once(header).chain(sessions.iter().map(row)).collect();
+    print_text(&page)
+}
+
+fn row(session: &Listed) -> String {
+    let Listed { entry, running, duration_ns, bytes: size, pinned } = session;
+    let end = if *running { "running".into() } else { exit_words(entry.exit) };
+    let duration = duration_ns.map_or("-".into(), |duration| nanos(duration as f64));
+    let kept = if *pinned { "pinned" } else { "-" };
+    line([
+        entry.id.clone(),
+        end,
+        duration,
+        bytes(*size),
+        kept.into(),
+        entry.command.join(" ").replace('\n', "\\n"),
+    ])
+}
+
+fn line([id, end, duration, size, kept, command]: [String; 6]) -> String {
+    format!("{id:<26} {end:<20} {duration:>9} {size:>9} {kept:<6} {command}\n")
 }

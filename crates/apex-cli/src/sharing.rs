@@ -5,7 +5,6 @@
 //! where a class was given, or a process has taken part, is there a controller.
 
 use crate::arguments::Run;
-use crate::say;
 use apex_core::knobs::Knobs;
 use apex_daemon::progress::Progress;
 use apex_daemon::read::Stored;
@@ -15,7 +14,8 @@ use apex_daemon::schedule::keeper::{Keeper, Order};
 use apex_daemon::schedule::mps::Mps;
 use apex_daemon::schedule::propose::Rows;
 use apex_daemon::schedule::{place, prepare};
-use apex_daemon::show::{count, nanos, percent};
+use apex_daemon::show::{count, counted, nanos, percent};
+use apex_daemon::speech::say;
 use apex_daemon::summary::Summary;
 use apex_policy::schedule::{Class, DEFAULT_POLICY, Sla, policy};
 use std::ffi::OsString;
@@ -55,11 +55,16 @@ impl Sharing {
             (Some(sla), _) => Some(sla),
             (None, word) => word.map(str::parse::<Sla>).transpose()?,
         };
+        // A promise is what a latency program is for.
+        let class = class.or(sla.map(|_| Class::Latency));
         let named = run.policy.as_deref().or(knobs.policy.as_deref()).unwrap_or(DEFAULT_POLICY);
         policy(named)?;
         let share = run.share.unwrap_or(knobs.share);
         if !(share > 0.0 && share <= 1_000.0) {
             return Err(format!("a share of {share} is none: give a weight above 0"));
+        }
+        if class.is_none() && (run.share.is_some() || run.policy.is_some()) {
+            say("--share and --policy do nothing without --class: nothing is scheduled");
         }
         let directory = place(knobs.gate.clone(), |name| std::env::var_os(name).map(PathBuf::from));
         if class.is_none() && !run.mps {
@@ -169,10 +174,10 @@ fn sentence(totals: &Totals, mps: bool) -> String {
     let mps = mps || totals.mps;
     let mode = if mps { "with MPS" } else { "without MPS" };
     let mut text = format!(
-        "shared the GPU as {class} under {policy}, {mode}: {} of {} launches waited, {} in all; {} of \
+        "shared the GPU as {class} under {policy}, {mode}: {} of {} waited, {} in all; {} of \
          predicted work admitted",
         count(*holds),
-        count(*launches),
+        counted(*launches, "launch", "launches"),
         nanos(totals.waited_ns as f64),
         nanos(*admitted_ns as f64)
     );
@@ -181,13 +186,10 @@ fn sentence(totals: &Totals, mps: bool) -> String {
         add(format!(", budget {} in flight", nanos(totals.budget_ns as f64)));
     }
     if totals.fences > 0 {
-        add(format!(", {} fences", count(totals.fences)));
+        add(format!(", {}", counted(totals.fences, "fence", "fences")));
     }
     if totals.bursts > 0 {
-        add(format!(", {} bursts", count(totals.bursts)));
-    }
-    if totals.beside > 0 {
-        add(format!(", {} beside bursts of others", count(totals.beside)));
+        add(format!(", {}", counted(totals.bursts, "burst", "bursts")));
     }
     if totals.overdue > 0 {
         add(format!(", {} after the longest wait", count(totals.overdue)));
@@ -197,10 +199,9 @@ fn sentence(totals: &Totals, mps: bool) -> String {
     }
     let is_graph = (1..=GRAPH_LAUNCHES).contains(&totals.burst_launches);
     if mps && is_graph && class == Class::Latency.word() && totals.bursts >= GRAPH_BURSTS {
-        let launches = totals.burst_launches;
-        let s = if launches == 1 { "" } else { "es" };
+        let launches = counted(totals.burst_launches, "launch", "launches");
         add(format!(
-            "; a burst is {launches} launch{s}: where that is a graph, try it without --mps, it is protected as well \
+            "; a burst is {launches}: where that is a graph, try it without --mps, it is protected as well \
              and may be faster"
         ));
     }

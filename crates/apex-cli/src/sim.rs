@@ -3,14 +3,15 @@
 //! Each program is first run alone in the same mode, so every number has what it is compared with beside it.
 
 use crate::arguments::{SharingWord, Sim};
-use crate::place::Place;
-use crate::{print_page, say};
+use crate::pages::print_page;
 use anyhow::{Context, Result, bail};
 use apex_daemon::progress::Progress;
 use apex_daemon::read::Stored;
 use apex_daemon::simulate::{described, recorded};
+use apex_daemon::speech::say;
+use apex_daemon::user_setup::UserSetup;
 use apex_policy::schedule::simulate::{
-    Gate, Machine, Mode, Outcome, Prediction, Program, gpu_bound_pair, percentile, simulate,
+    Gate, Machine, Mode, Outcome, PAIRS, Prediction, Program, percentile, simulate,
 };
 use apex_policy::schedule::{Class, Logged, Policy, policy};
 use serde::Serialize;
@@ -19,8 +20,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
 
-/// The pair that was measured, by this word.
-const PAIR: &str = "pair";
 /// What the policies learn in this time does not count.
 const WARM_UP: f64 = 0.2;
 
@@ -122,11 +121,11 @@ fn logged(
     Ok(outcome)
 }
 
-/// The programs of one TRACE: the measured pair, a file of numbers, or a session, whose class may stand before
+/// The programs of one TRACE: a pair by its word, a file of numbers, or a session, whose class may stand before
 /// it: `batch=SESSION`.
 fn load(trace: &str, length_ns: u64, seed: u64) -> Result<Vec<Program>> {
-    if trace == PAIR {
-        return Ok(gpu_bound_pair(78.0, length_ns, seed).to_vec());
+    if let Some(pair) = PAIRS.iter().find(|pair| pair.name == trace) {
+        return Ok(pair.programs(length_ns, seed));
     }
     let (class, name) = match trace.split_once('=') {
         Some((word, name)) => (Some(word.parse::<Class>().map_err(anyhow::Error::msg)?), name),
@@ -139,8 +138,8 @@ fn load(trace: &str, length_ns: u64, seed: u64) -> Result<Vec<Program>> {
         }
         return Ok(programs);
     }
-    let place = Place::of_this_user();
-    let mut stored = Stored::open(&place.sessions.find(Some(name))?)?;
+    let setup = UserSetup::read();
+    let mut stored = Stored::open(&setup.sessions.find(Some(name))?)?;
     let program = recorded(&mut stored, class, &mut Progress::on_stderr())
         .with_context(|| format!("{name} cannot be played"))?;
     stored.complaints.iter().for_each(|complaint| say(complaint));

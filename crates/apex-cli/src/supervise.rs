@@ -4,13 +4,17 @@
 //! that the terminal sent has reached the program too, because both are in one process group; only what
 //! another process sent to apex alone is handed on.
 
-use crate::unmask::with_mask;
+use apex_bench::child::with_mask;
+use apex_daemon::speech::say;
 use apex_daemon::summary::Exit;
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::prctl::set_child_subreaper;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
 use nix::sys::time::TimeSpec;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::io;
 use std::os::fd::AsFd;
@@ -29,6 +33,10 @@ const HANDED_ON: [Signal; 8] = [
     Signal::SIGCONT,
     Signal::SIGALRM,
 ];
+
+/// Signals that end the waiting for orphans. A terminal that is closed does not: a server is left behind to
+/// outlive it.
+const ENDS_WAITING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT];
 
 /// The signals of this process, held back to be read.
 pub(crate) struct Signals {
@@ -51,10 +59,19 @@ impl Signals {
         Ok(Signals { source: SignalFd::with_flags(&held, flags)?, held, before })
     }
 
-    /// Starts the program with the signals held back that were so when apex began.
-    pub(crate) fn start(&self, command: &mut Command) -> io::Result<Child> {
+    /// Starts the program with the signals held back that were so when apex began. If its orphans are wanted they
+    /// become children of ours, and not of the machine's first process.
+    pub(crate) fn start(&self, command: &mut Command, with_orphans: bool) -> io::Result<Child> {
         with_mask(command, self.before);
+        if with_orphans {
+            set_child_subreaper(true)?;
+        }
         command.spawn()
+    }
+
+    /// Holds nothing back any more.
+    pub(crate) fn let_go(self) {
+        let _ = self.before.thread_set_mask();
     }
 
     /// Waits for the program's end, calling `look` again whenever its last answer has passed.
@@ -68,15 +85,45 @@ impl Signals {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
             }
-            let wait = look();
-            let mut sources = [PollFd::new(self.source.as_fd(), PollFlags::POLLIN)];
-            match ppoll(&mut sources, Some(TimeSpec::from_duration(wait)), None) {
-                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            self.pause(look())?;
             while let Ok(Some(signal)) = self.source.read_signal() {
                 hand_on(&signal, pid);
             }
+        }
+    }
+
+    /// Waits until nothing runs any more that the program has started. A signal to end ends the waiting instead;
+    /// what runs then goes on.
+    pub(crate) fn wait_for_orphans(&self, mut look: impl FnMut() -> Duration) -> io::Result<()> {
+        let mut is_said = false;
+        loop {
+            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) if is_said => {}
+                Ok(WaitStatus::StillAlive) => {
+                    say("the program has ended; Ctrl-C ends the waiting for what it left behind");
+                    is_said = true;
+                }
+                Ok(_) => continue,
+                Err(Errno::ECHILD) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+            self.pause(look())?;
+            while let Ok(Some(signal)) = self.source.read_signal() {
+                let number = i32::try_from(signal.ssi_signo).ok();
+                let signal = number.and_then(|number| Signal::try_from(number).ok());
+                if signal.is_some_and(|signal| ENDS_WAITING.contains(&signal)) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Until a signal comes, or the time is over.
+    fn pause(&self, longest: Duration) -> io::Result<()> {
+        let mut sources = [PollFd::new(self.source.as_fd(), PollFlags::POLLIN)];
+        match ppoll(&mut sources, Some(TimeSpec::from_duration(longest)), None) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 

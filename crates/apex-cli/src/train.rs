@@ -1,19 +1,23 @@
 //! `apex train`: measure launches, train models from them.
 
-use crate::arguments::{Collect, DeviceWord, Fit, Train};
-use crate::place::Place;
-use crate::say;
+use crate::arguments::{Collect, Fit, Train};
 use anyhow::{Context, Result, bail};
+use apex_bench::arguments::DeviceWord;
 use apex_core::event::What;
 use apex_daemon::progress::Progress;
 use apex_daemon::read::Stored;
+use apex_daemon::scratch::Scratch;
+use apex_daemon::speech::say;
+use apex_daemon::user_setup::UserSetup;
 use apex_exec::{Device, Executor};
+use apex_policy::amounts::counted;
 use apex_policy::predict::features::{FNV_START, fnv};
 use apex_train::collect::{self, Plan};
-use apex_train::fit::{Options, Report, fit};
+use apex_train::fit::{News, Options, Report, fit};
+use apex_train::ncu::{self, Profiled};
 use apex_train::rows::{self, Row};
-use apex_train::session::SessionRows;
-use apex_train::{card, models, ncu};
+use apex_train::session_rows::SessionRows;
+use apex_train::{card, models};
 use serde_json::json;
 use std::process::{Command, ExitCode};
 
@@ -49,15 +53,18 @@ fn measure(arguments: &Collect) -> Result<ExitCode> {
         ..Plan::of(arguments.points)
     };
     let mut progress = Progress::on_stderr();
-    let collected = collect::collect(&executor, &plan, &arguments.out, &mut |now| {
-        progress.step("measuring", now.done + now.failed, now.points);
+    let collected = collect::collect(&executor, &plan, &arguments.output, &mut |now| {
+        progress.step("measuring", (now.done + now.failed + 1).min(now.points), now.points);
     })?;
     drop(progress);
     collected.complaints.iter().for_each(|complaint| say(complaint));
     if collected.failed > collected.complaints.len() {
-        say(&format!("{} configurations could not run", collected.failed));
+        say(&format!(
+            "{} could not run",
+            counted(collected.failed as u64, "configuration", "configurations")
+        ));
     }
-    told(arguments, &collected.rows)
+    report_collected(arguments, &collected.rows)
 }
 
 fn counters(arguments: &Collect, points: usize) -> Result<ExitCode> {
@@ -66,18 +73,23 @@ fn counters(arguments: &Collect, points: usize) -> Result<ExitCode> {
     child.args(["train", "launch-points", "--device", "gpu"]);
     child.args(["--points", &points.to_string(), "--seed", &arguments.seed.to_string()]);
     say(&format!("ncu counts {points} launches; this takes minutes"));
-    let joined = ncu::collect(&executor, points, arguments.seed, &arguments.out, &child)?;
-    say(&format!("{joined} rows have counters now"));
+    let folder = Scratch::new().context("there is no place for temporary files")?;
+    let under = Profiled { child: &child, folder: folder.path() };
+    let mut progress = Progress::on_stderr();
+    progress.step("counting", 1, 1);
+    let joined = ncu::collect(&executor, points, arguments.seed, &arguments.output, &under)?;
+    drop(progress);
+    say(&format!("{} got counters", counted(joined as u64, "row", "rows")));
     if joined == 0 {
         bail!("no row has the seed's configurations: collect with --seed {} first", arguments.seed);
     }
-    told(arguments, &rows::read(&arguments.out)?)
+    report_collected(arguments, &rows::read(&arguments.output)?)
 }
 
 fn from_session(arguments: &Collect, session: &str) -> Result<ExitCode> {
-    let place = Place::of_this_user();
-    place.recover();
-    let mut stored = Stored::open(&place.sessions.find(Some(session))?)?;
+    let setup = UserSetup::read();
+    setup.recover();
+    let mut stored = Stored::open(&setup.sessions.find(Some(session))?)?;
     let known = stored.known();
     let mut found = SessionRows::default();
     stored.rows(&mut Progress::on_stderr(), |row, _| {
@@ -99,30 +111,31 @@ fn from_session(arguments: &Collect, session: &str) -> Result<ExitCode> {
     if rows.is_empty() {
         bail!("the session has no GPU times; record it with apex run --timing full");
     }
-    rows::write(&arguments.out, &rows)?;
-    told(arguments, &rows)
+    rows::write(&arguments.output, &rows)?;
+    report_collected(arguments, &rows)
 }
 
-fn told(arguments: &Collect, rows: &[Row]) -> Result<ExitCode> {
-    let card = card::write(&arguments.out, rows)?;
+/// Writes the card of the rows, and says what was collected.
+fn report_collected(arguments: &Collect, rows: &[Row]) -> Result<ExitCode> {
+    let card = card::write(&arguments.output, rows)?;
     say(&format!("what was measured and how stands in {}", card.display()));
     let mut kernels: Vec<&str> = rows.iter().map(|row| row.kernel.as_str()).collect();
     kernels.sort_unstable();
     kernels.dedup();
-    let counted = rows.iter().filter(|row| row.sm_throughput.is_some()).count();
+    let with_counters = rows.iter().filter(|row| row.sm_throughput.is_some()).count();
     let device = rows.first().map_or("", |row| row.device.as_str());
-    let file = arguments.out.display();
+    let file = arguments.output.display();
     if arguments.json {
-        let told = json!({
-            "file": arguments.out, "rows": rows.len(), "kernels": kernels.len(),
-            "with_counters": counted, "device": device,
+        let document = json!({
+            "file": arguments.output, "rows": rows.len(), "kernels": kernels.len(),
+            "with_counters": with_counters, "device": device,
         });
-        println!("{}", serde_json::to_string_pretty(&told)?);
+        println!("{}", serde_json::to_string_pretty(&document)?);
     } else {
         println!(
-            "{file}: {} rows of {} kernels on {device}, {counted} with counters",
-            rows.len(),
-            kernels.len()
+            "{file}: {} of {} on {device}, {with_counters} with counters",
+            counted(rows.len() as u64, "row", "rows"),
+            counted(kernels.len() as u64, "kernel", "kernels")
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -131,7 +144,7 @@ fn told(arguments: &Collect, rows: &[Row]) -> Result<ExitCode> {
 fn train_models(arguments: &Fit) -> Result<ExitCode> {
     let mut rows = Vec::new();
     let mut hash = FNV_START;
-    for path in &arguments.data {
+    for path in &arguments.rows {
         rows.extend(rows::read(path)?);
         let bytes = std::fs::read(path)
             .with_context(|| format!("{}: finish the collection first", path.display()))?;
@@ -142,14 +155,19 @@ fn train_models(arguments: &Fit) -> Result<ExitCode> {
     } else {
         Options::full(arguments.seed)
     };
-    let fitted = fit(&rows, &options, &mut |sentence| say(sentence))?;
-    let manifest = models::write(&arguments.out, &fitted, hash)?;
+    let mut progress = Progress::on_stderr();
+    let fitted = fit(&rows, &options, &mut |news| match news {
+        News::Step { what, done, all } => progress.step(what, done, all),
+        News::Found(sentence) => say(sentence),
+    })?;
+    drop(progress);
+    let manifest = models::write(&arguments.output, &fitted, hash)?;
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&manifest)?);
     } else {
         print_report(&fitted.report);
     }
-    say(&format!("models are in {}", arguments.out.display()));
+    say(&format!("models are in {}", arguments.output.display()));
     Ok(ExitCode::SUCCESS)
 }
 

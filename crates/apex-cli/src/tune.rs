@@ -11,11 +11,13 @@ mod trial;
 pub(crate) use file::TuningFile;
 
 use crate::arguments::Tune;
-use crate::place::Place;
-use crate::{print_page, say};
-use anyhow::{Result, bail};
+use crate::pages::{print_page, print_text};
+use anyhow::{Context, Result, bail};
 use apex_core::tuning::Tuning;
-use apex_daemon::show::{nanos, percent};
+use apex_daemon::scratch::Scratch;
+use apex_daemon::show::{counted, nanos, percent};
+use apex_daemon::speech::say;
+use apex_daemon::user_setup::UserSetup;
 use apex_policy::tune::{Change, Outcome, Search, Subjected, Tier, Verdict, verdict};
 use file::{TriedChange, TunedKernel, Verified};
 use std::fmt::Write;
@@ -27,22 +29,17 @@ use trial::{Ran, Trials};
 const MARGIN: f64 = 0.01;
 
 pub(crate) fn tune(arguments: &Tune) -> Result<ExitCode> {
-    let place = Place::of_this_user();
-    if !place.knobs.enabled {
+    let setup = UserSetup::read();
+    if !setup.knobs.enabled {
         bail!("apex is switched off by APEX=0");
     }
-    place.recover();
-    let folder = std::env::temp_dir().join(format!("apex-tune-{}", std::process::id()));
-    let trials = Trials::new(&place, &arguments.command, arguments.device, folder)?;
+    setup.recover();
+    let folder = Scratch::new().context("there is no place for temporary files")?;
+    let trials = Trials::new(&setup, &arguments.command, arguments.device, folder)?;
     let mut tuner = Tuner::begin(trials, arguments)?;
     tuner.search(arguments.rounds)?;
     let file = tuner.finish(&arguments.command)?;
     file.write(&arguments.output)?;
-    let page = if arguments.json {
-        serde_json::to_string_pretty(&file)? + "\n"
-    } else {
-        tuner.table(&file)
-    };
     say(&match file.kernels.is_empty() {
         true => {
             format!("nothing is worth changing; {} says what was tried", arguments.output.display())
@@ -53,7 +50,10 @@ pub(crate) fn tune(arguments: &Tune) -> Result<ExitCode> {
             arguments.output.display()
         ),
     });
-    print_page(page.as_bytes())
+    if arguments.json {
+        return print_page((serde_json::to_string_pretty(&file)? + "\n").as_bytes());
+    }
+    print_text(&tuner.table(&file))
 }
 
 /// A program being tuned.
@@ -71,6 +71,7 @@ impl<'a> Tuner<'a> {
     /// Runs the program twice as it is: it must say the same both times.
     fn begin(mut trials: Trials<'a>, arguments: &Tune) -> Result<Tuner<'a>> {
         say("runs the program as it is, twice");
+        trials.begin("as it is".into());
         let truth = trials.run(&Tuning::default())?;
         if truth.summary.launches == 0 {
             bail!("no kernel launch was seen; {}", truth.complaint());
@@ -128,6 +129,7 @@ impl<'a> Tuner<'a> {
                 .map(|(subject, change)| format!("{}: {change}", self.kernels[*subject].name))
                 .collect();
             say(&format!("round {}: {}", nth + 1, names.join(", ")));
+            self.trials.begin(format!("round {} of {rounds} at most", nth + 1));
             self.try_round(round)?;
         }
         Ok(())
@@ -223,6 +225,7 @@ impl<'a> Tuner<'a> {
         let tuning = self.plan(&[]);
         if !tuning.is_empty() {
             say("compares what won with the untouched program");
+            self.trials.begin("comparing".into());
             let none = Tuning::default();
             let runs = [
                 self.trials.run(&none)?,
@@ -256,7 +259,7 @@ impl<'a> Tuner<'a> {
                 file.kernels.push(TunedKernel::of(&kernel.mangled, kernel.image, &changes));
             }
         }
-        file.tried = self.search.tried().iter().map(|tried| self.told(tried)).collect();
+        file.tried = self.search.tried().iter().map(|tried| self.tried_change(tried)).collect();
         file.command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         file.verified = Verified {
             runs: self.verified,
@@ -267,7 +270,8 @@ impl<'a> Tuner<'a> {
         Ok(file)
     }
 
-    fn told(&self, tried: &apex_policy::tune::Tried) -> TriedChange {
+    /// What the file says of one change that was tried.
+    fn tried_change(&self, tried: &apex_policy::tune::Tried) -> TriedChange {
         let (outcome, gain) = match tried.outcome {
             Outcome::Differs => ("the program computes something else", None),
             Outcome::Measured(Verdict::Wins { gain, .. }) => ("faster", Some(gain)),
@@ -301,16 +305,16 @@ impl<'a> Tuner<'a> {
         let stdout = if verified.standard_output { ", standard output" } else { "" };
         let _ = writeln!(
             page,
-            "{} runs; results equal in all {} of them with changes that were kept or measured: {} copies of {} bytes{stdout}, exit",
-            self.trials.count(),
+            "{}; results equal in all {} of them with changes that were kept or measured: {} of {}{stdout}, exit",
+            counted(self.trials.count().into(), "run", "runs"),
             verified.runs,
-            verified.copies,
-            verified.bytes
+            counted(verified.copies, "copy", "copies"),
+            counted(verified.bytes, "byte", "bytes")
         );
         let said = match file.gain {
             Some(gain) => format!(
-                "kept: {} kernels changed, together {gain:.2} times as fast\n",
-                file.kernels.len()
+                "kept: {} changed, together {gain:.2} times as fast\n",
+                counted(file.kernels.len() as u64, "kernel", "kernels")
             ),
             None => "kept: nothing\n".into(),
         };
@@ -319,9 +323,9 @@ impl<'a> Tuner<'a> {
 }
 
 fn same_outputs(a: &Ran, b: &Ran) -> bool {
-    let told = |ran: &Ran| {
+    let compared = |ran: &Ran| {
         let outputs = &ran.outputs;
         (outputs.copies, outputs.bytes, outputs.sum, outputs.unseen)
     };
-    told(a) == told(b) && a.exit == b.exit
+    compared(a) == compared(b) && a.exit == b.exit
 }

@@ -64,6 +64,22 @@ fn ndjson_has_one_event_per_line() {
 }
 
 #[test]
+fn a_launch_is_counted_once_by_its_function() {
+    let (_apex, file) = exported("ndjson");
+    let lines = std::fs::read_to_string(file).unwrap();
+    let events: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let named = |name: &str| events.iter().filter(|event| event["function"] == name).count();
+    assert_eq!((named("cuLaunchKernel"), named("cuLaunchKernelEx")), (12, 5));
+    let times: Vec<_> = events.iter().filter(|event| event["kind"] == "gpu-time").collect();
+    assert_eq!(times.len(), 11);
+    let bare = |event: &&serde_json::Value| {
+        event.get("function").is_none() && event.get("kernel_name").is_some()
+    };
+    assert!(times.iter().all(bare), "{times:?}");
+}
+
+#[test]
 fn csv_has_a_heading_and_as_many_fields_in_every_line() {
     let (_apex, file) = exported("csv");
     let lines = std::fs::read_to_string(file).unwrap();
@@ -74,13 +90,16 @@ fn csv_has_a_heading_and_as_many_fields_in_every_line() {
 }
 
 #[test]
-fn json_is_one_document() {
+fn json_is_one_document_with_every_event() {
     let (_apex, file) = exported("json");
     let document: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(document["schema"], 1);
     assert_eq!(document["summary"]["launches"], 15);
     assert_eq!(document["session"]["exit"]["code"], 0);
+    let events = document["events"].as_array().unwrap();
+    assert_eq!(events.len(), 38);
+    assert_eq!(events.iter().filter(|event| event["kind"] == "launch").count(), 17);
 }
 
 #[test]

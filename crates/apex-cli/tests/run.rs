@@ -153,11 +153,12 @@ fn a_program_is_recorded_and_reported() {
 }
 
 #[test]
-fn json_comes_last_on_stderr_and_is_the_summary_that_is_kept() {
+fn json_stands_alone_on_stderr_and_is_the_summary_that_is_kept() {
     let apex = Apex::with_shim();
     let stderr = text(&apex.run_program(&["--json"]).stderr);
-    let document = &stderr[stderr.find("{\n").unwrap()..];
-    let printed: serde_json::Value = serde_json::from_str(document).unwrap();
+    let mut printed: serde_json::Value = serde_json::from_str(&stderr).unwrap();
+    // Sentences of this machine, about its GPU.
+    printed.as_object_mut().unwrap().remove("said");
     assert_eq!(printed["schema"], 1);
     assert_eq!(printed["kernels_executed"], 21);
     let report = apex.output(&["report", "--json"]);
@@ -217,7 +218,10 @@ fn the_program_outlives_a_killed_apex_and_its_session_is_finished_later() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let top = text(&apex.output(&["top", "--json"]).stdout);
-    assert!(top.contains("\"kernels_executed\": 21"), "{top}");
+    let snapshot: serde_json::Value = serde_json::from_str(&top).unwrap();
+    let process = &snapshot["sessions"][0]["processes"][0];
+    let counted = ["kernels_executed", "launches"].map(|name| process[name].as_u64());
+    assert_eq!(counted, [Some(21), Some(17)], "{top}");
     running.kill().unwrap();
     running.wait().unwrap();
     // Its rings are still written: nobody touches them yet.
@@ -289,4 +293,38 @@ fn help_pages_and_the_doctor_speak() {
     let json = apex.output(&["doctor", "--json"]).stdout;
     let document: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(document["checks"][0]["verdict"], "fail");
+}
+
+#[test]
+fn sessions_are_listed_with_a_header_found_as_latest_and_pinned() {
+    let apex = Apex::with_shim();
+    let keep_two = |arguments: &[&str]| {
+        let output = apex.command(arguments).env("APEX_SESSIONS_KEPT", "2").output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        output
+    };
+    keep_two(&["run", "--", "true"]);
+    let first = text(&keep_two(&["sessions"]).stdout);
+    let lines: Vec<Vec<&str>> =
+        first.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["session", "end", "duration", "size", "kept", "command"]);
+    assert!(lines[1].ends_with(&["-", "true"]), "{first}");
+    let id = lines[1][0];
+    assert!(text(&keep_two(&["sessions", "pin", "latest"]).stderr).contains(id));
+    for _ in 0..4 {
+        keep_two(&["run", "--", "true"]);
+    }
+    let listed = text(&keep_two(&["sessions", "--json"]).stdout);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let ids: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect();
+    assert_eq!((ids.len(), ids[0]), (3, id), "the pinned one and the two newest");
+    assert_eq!((&listed[0]["pinned"], &listed[1]["pinned"]), (&true.into(), &false.into()));
+    assert!(listed[0]["duration_ns"].as_u64() > Some(0) && listed[0]["bytes"].as_u64() > Some(0));
+    let newest = text(&keep_two(&["report", "latest", "--json"]).stdout);
+    assert!(newest.contains(ids[2]), "{newest}");
+    assert!(keep_two(&["diff", id, "latest"]).status.success());
+    keep_two(&["sessions", "unpin", id]);
+    keep_two(&["run", "--", "true"]);
+    assert!(!text(&keep_two(&["sessions"]).stdout).contains(id));
 }

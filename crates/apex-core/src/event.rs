@@ -441,6 +441,7 @@ impl Event {
 
     /// Unpacks a record read at `position`, or refuses it if its check or any code is wrong.
     #[must_use]
+    #[expect(clippy::too_many_lines, reason = "a table: one entry for each kind of record")]
     pub fn unpack(record: &Record, position: u64) -> Option<Event> {
         let mut words = record.0;
         #[expect(clippy::cast_possible_truncation, reason = "the check is the low half of word 0")]
@@ -604,6 +605,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[expect(clippy::too_many_lines, reason = "a table: one entry for each kind of event")]
     fn any_event() -> impl Strategy<Value = Event> {
         let head = (any::<u16>(), any::<u16>(), any::<u64>(), any::<u64>(), any::<u8>())
             .prop_flat_map(|(call, result, start, ticks, device)| {

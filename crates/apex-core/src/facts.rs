@@ -177,6 +177,8 @@ facts! {
         nodes: u64,
         /// Nodes whose body runs an unknown number of times (conditionals); their kernels are not counted.
         conditional_nodes: u64,
+        /// Kernels may launch it again by themselves, as often as they like.
+        device_launch: bool,
         /// Number and count of each kernel, alternating.
         kernels: Vec<u64>,
     }
@@ -188,6 +190,28 @@ facts! {
         near: u64,
         /// Guesses that an answer of the collector's models took the place of.
         answered: u64,
+    }
+    /// The program was made faster; what was done is counted beside its rings.
+    "fast" Fast {
+        /// What was switched on, as the words of `--fast`.
+        words: String,
+        /// Whether launches may wait in a queue: not where each call waits for its answer, nor with one processor.
+        has_queue: bool,
+    }
+    /// What the queue believes that its driver takes, in nanoseconds.
+    "launch_costs" LaunchCosts {
+        /// A launch.
+        launch_ns: u64,
+        /// A launch of a graph, without its nodes.
+        graph_ns: u64,
+        /// A node of it.
+        node_ns: u64,
+        /// Giving a node other parameters.
+        changed_ns: u64,
+        /// Building a graph, a node.
+        build_ns: u64,
+        /// They were measured here, and not on another machine.
+        measured_here: bool,
     }
     /// Something of ours failed; the program's call went through.
     "failure" Failure {
@@ -302,7 +326,7 @@ mod tests {
         });
         assert_eq!(
             fact.line(),
-            "graph id=2 kernel_nodes=3 nodes=0 conditional_nodes=0 kernels=1,3\n"
+            "graph id=2 kernel_nodes=3 nodes=0 conditional_nodes=0 device_launch=0 kernels=1,3\n"
         );
         assert_eq!(Fact::parse(fact.line().trim_end()), Some(fact));
     }

@@ -18,215 +18,23 @@
 //! that truncates its file harms whoever maps it, which is why the directory is private to one user, or to
 //! the group of a daemon.
 
+mod words;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use words::{
+    BURSTS_KEPT, BurstWord, FENCES, Grant, Granted, HEAD_WORDS, KeptBurst, MOST_PATIENCE_NS, Own,
+    SLOT_WORDS, SLOTS, Said, Setting, Settings, Shared, SharedByAll,
+};
 
 /// First word of both files; another digit with every change of their form.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT7");
-/// Programs that can share one GPU.
-pub const SLOTS: usize = 64;
-/// Words of either file before its first slot.
-pub const HEAD_WORDS: usize = 64;
-/// Words of a slot, in either file.
-pub const SLOT_WORDS: usize = 320;
-/// Bursts whose lengths a program keeps for the controller.
-pub const BURSTS_KEPT: usize = 9;
-/// Words of one of them.
-pub const BURST_WORDS: usize = 7;
-/// Fences of a program that the GPU may not have reached; a power of two.
-pub const FENCES: u32 = 256;
-/// A fence so far ahead is never reached before somebody looks.
-const FAR: u32 = 1 << 20;
-
+pub const MAGIC: u64 = u64::from_le_bytes(*b"APEXGAT8");
 const WORDS: usize = HEAD_WORDS + SLOTS * SLOT_WORDS;
 /// Bytes of either file.
 pub const BYTES: usize = WORDS * 8;
-
-/// Words at the head of the settings. Times are of `CLOCK_MONOTONIC`, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Setting {
-    /// [`MAGIC`].
-    Magic = 0,
-    /// Steps of all controllers so far.
-    Epoch = 1,
-    /// Process id of the controller.
-    Controller = 2,
-    /// When the controller was last there.
-    Heartbeat = 3,
-    /// One bit for each slot whose program is gated.
-    GatedSlots = 4,
-    /// Programs on this GPU.
-    Programs = 5,
-    /// 1 where kernels of several programs run at the same time (MPS).
-    Mps = 6,
-    /// The policy's name, up to 32 bytes, zero-filled.
-    Policy = 8,
-}
-
-/// Words of a slot of the settings. All zero is an open gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Grant {
-    /// The claim ([`claim_word`]) that these words are for; others do not believe them.
-    Claim = 0,
-    /// 1 if the program's launches ask at the gate at all; 0 leaves it alone.
-    Gated = 1,
-    /// Slots whose bursts it waits for, a bit each.
-    YieldsTo = 2,
-    /// Predicted time that gated programs may have in flight.
-    BudgetNs = 3,
-    /// The same beside an open burst.
-    BesideBudgetNs = 4,
-    /// Delay that work beside one burst may add to it.
-    BesideHarmNs = 5,
-    /// Delay that work beside a burst may add to it whatever was added to those before it.
-    BesideEachNs = 6,
-    /// Idle time after a burst before others may go on.
-    GuardNs = 7,
-    /// A burst that ends within this counts as ended.
-    EarlyNs = 8,
-    /// Total of admitted time up to which it may go.
-    AllowedNs = 9,
-    /// Total of admitted time up to which it goes in any case.
-    OwedNs = 10,
-    /// A launch that has waited so long goes.
-    PatienceNs = 11,
-    /// Its class as granted, by the policy's number, plus one; 0 before it was looked at.
-    Class = 12,
-    /// When the controller last saw the process alive and not stopped.
-    AliveNs = 13,
-    /// The most delay per nanosecond of work beside a burst, in 256ths.
-    BesideCost = 14,
-    /// The part of bursts in which the device works for them, in 256ths.
-    Busy = 15,
-}
-
-/// Words at the head of the programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Shared {
-    /// [`MAGIC`].
-    Magic = 0,
-    /// Multiprocessors of the GPU, as the programs found them.
-    Sms = 1,
-    /// One bit for each slot whose program has a burst open.
-    BurstsOpen = 8,
-    /// Its low half is what a held program sleeps on; rises when a burst ends.
-    Wake = 16,
-    /// Threads asleep there; may be too high after a program was killed.
-    Waiters = 17,
-    /// Predicted delay that was added by work beside it to the open burst, and to those whose end it waited for.
-    HarmNs = 24,
-}
-
-/// Words of a slot of the programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Own {
-    /// Whose it is ([`claim_word`]); zero when nobody's.
-    Claim = 0,
-    /// Number of the session it runs in, for the apex that started it.
-    Session = 1,
-    /// Class it asks for, by the policy's number, plus one; 0 while it takes no part.
-    Class = 2,
-    /// Share it asks for, in thousandths; 0 if none.
-    ShareMilli = 3,
-    /// Latency it wants to hold, in nanoseconds; 0 if none.
-    SlaNs = 4,
-    /// The part of bursts that must hold it, in millionths.
-    SlaMicro = 5,
-    /// 1 if nothing shall run beside its bursts.
-    Exclusive = 6,
-
-    /// When its burst began, or the last one if none is open.
-    BurstStart = 8,
-    /// When its last burst ended.
-    IdleSince = 9,
-    /// Predicted time of what it has launched in this burst.
-    BurstPredicted = 10,
-    /// When it last launched or copied, or a little before.
-    LastActivity = 11,
-    /// Bursts it has finished.
-    Bursts = 12,
-    /// Its usual burst; 0 if not known.
-    UsualBurstNs = 13,
-    /// When its next burst is expected; 0 if not known.
-    NextBurstAt = 14,
-    /// The sum of harm with which its burst began.
-    BurstHarm = 15,
-    /// Multiprocessors its launches fill.
-    Sms = 16,
-    /// Others' predicted time in flight when this burst began. Whoever yields to it says it better after its next look.
-    BurstAhead = 18,
-
-    /// Predicted time of what it has left on the GPU.
-    InFlightNs = 24,
-    /// When that was written.
-    InFlightAt = 25,
-    /// Predicted time of all that it has launched.
-    AdmittedNs = 26,
-    /// Time its threads were held.
-    WaitedNs = 27,
-    /// Launches that were held.
-    Holds = 28,
-    /// Launches.
-    Launches = 29,
-    /// Launches that went because the controller who said "wait" was no longer there, held until then or not.
-    FailedOpen = 30,
-    /// Holds that ended at the longest time allowed.
-    Overdue = 31,
-    /// Predicted time of all launches, each weighed by the share of the multiprocessors it fills.
-    FilledNs = 32,
-    /// Events recorded to learn what is done.
-    Marks = 33,
-    /// Launches let through beside an open burst.
-    Beside = 34,
-    /// Threads of it that are held now.
-    HeldNow = 35,
-    /// Launches that were not asked about: collectives, captures, streams others wait for.
-    Exempt = 36,
-    /// When it was claimed.
-    Since = 37,
-    /// Predicted time of the work that the GPU does before it comes to a fence that may stop it.
-    PieceNs = 38,
-
-    /// The last bursts, seven words each ([`BurstWord`]), the n-th at n modulo [`BURSTS_KEPT`].
-    BurstRing = 64,
-
-    /// Where the GPU says which fence it has come to, half a word each, the n-th at n modulo [`FENCES`].
-    Reached = 128,
-    /// Its low half is the number of the last fence that lets work through. The GPU waits for it, programs that it
-    /// yields to lower it when a burst begins, and its own watch raises it ([`Page::open_fences`]).
-    Through = 256,
-    /// Its low half is the number of the last fence there is.
-    Fence = 264,
-    /// Its low half is the last fence that the GPU was past when they were closed: what lies behind it runs.
-    Past = 272,
-}
-
-/// Words of a kept burst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum BurstWord {
-    /// When it began.
-    Start = 0,
-    /// When it ended.
-    End = 1,
-    /// Its launches.
-    Launches = 2,
-    /// Others' predicted time in flight when it began.
-    Ahead = 3,
-    /// Predicted delay by work beside it.
-    Harm = 4,
-    /// Predicted time of what was launched in it.
-    Work = 5,
-    /// Others' predicted time in flight when it ended.
-    Left = 6,
-}
 
 /// Process number and start time in one word, never zero.
 #[must_use]
@@ -238,21 +46,6 @@ pub fn claim_word(pid: u32, start_time: u64) -> u64 {
 #[must_use]
 pub fn claimed_by(claim: u64) -> u32 {
     (claim >> 32) as u32
-}
-
-/// What a program told of its work in flight, as far as it counts now: the clock has drained it since. A
-/// program that does nothing tells nothing.
-#[inline]
-#[must_use]
-pub fn believed_in_flight(told_ns: u64, told_at: u64, now: u64) -> u64 {
-    told_ns.saturating_sub(now.saturating_sub(told_at))
-}
-
-/// Whether one fence comes before another; their numbers begin anew.
-#[inline]
-#[must_use]
-pub fn is_before(one: u32, other: u32) -> bool {
-    one.wrapping_sub(other).cast_signed() < 0
 }
 
 /// State letter and start time of a process; none if there is no such process.
@@ -440,7 +233,25 @@ pub const fn own(slot: usize, word: Own) -> usize {
 #[must_use]
 pub const fn burst(slot: usize, number: u64, word: BurstWord) -> usize {
     let nth = (number % BURSTS_KEPT as u64) as usize;
-    own(slot, Own::BurstRing) + nth * BURST_WORDS + word as usize
+    own(slot, Own::BurstRing) + nth * BurstWord::PACKED + word as usize
+}
+
+/// What a program says of itself, within bounds, out of the words of the programs' file.
+#[must_use]
+pub fn said(words: &[u64], slot: usize) -> Said {
+    Said::unpack(|word| words[own(slot, word)])
+}
+
+/// What a program was granted, out of the words of the settings' file.
+#[must_use]
+pub fn granted(words: &[u64], slot: usize) -> Granted {
+    Granted::unpack(|word| words[grant(slot, word)])
+}
+
+/// The burst with this number, out of the words of the programs' file.
+#[must_use]
+pub fn kept_burst(words: &[u64], slot: usize, number: u64) -> KeptBurst {
+    KeptBurst::unpack(|word| words[burst(slot, number, word)])
 }
 
 /// Both files as a program has them: mapped for ever, because threads may come here until the last.
@@ -474,6 +285,13 @@ impl Page {
         self.settings[grant(slot, word)].load(Ordering::Relaxed)
     }
 
+    /// All that a slot's program was granted.
+    #[inline]
+    #[must_use]
+    pub fn granted(&self, slot: usize) -> Granted {
+        Granted::unpack(|word| self.grant(slot, word))
+    }
+
     /// The word that says whether a slot's program is gated, to be looked at again and again.
     #[must_use]
     pub fn gated_word(&self, slot: usize) -> &'static AtomicU64 {
@@ -498,6 +316,16 @@ impl Page {
     #[must_use]
     pub fn burst(&self, slot: usize, number: u64, word: BurstWord) -> &'static AtomicU64 {
         &self.programs[burst(slot, number, word)]
+    }
+
+    /// Keeps a burst that has ended, as the next one.
+    pub fn keep_burst(&self, slot: usize, kept: &KeptBurst) {
+        let number = self.own(slot, Own::Bursts).load(Ordering::Relaxed);
+        let first = burst(slot, number, BurstWord::Start);
+        for (word, value) in self.programs[first..].iter().zip(kept.pack()) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.own(slot, Own::Bursts).store(number + 1, Ordering::Release);
     }
 
     fn half(&self, place: usize, nth: u32) -> &'static AtomicU32 {
@@ -537,23 +365,6 @@ impl Page {
             .map(|back| last.wrapping_sub(back))
             .find(|&fence| self.reached(slot, fence).load(Ordering::Acquire) == fence)
             .unwrap_or(0)
-    }
-
-    /// Lets work of a slot through all its fences, those to come too.
-    pub fn open_fences(&self, slot: usize) {
-        let far = self.fence(slot).load(Ordering::Relaxed).wrapping_add(FAR);
-        self.through(slot).store(far, Ordering::SeqCst);
-    }
-
-    /// Lets no more work of a slot through: what lies behind the next fence waits there. Where the GPU is by then cannot
-    /// be seen later: a fence that it has come to may be one that it stands at.
-    pub fn close_fences(&self, slot: usize) {
-        let last = self.fence(slot).load(Ordering::SeqCst);
-        let reached = self.last_reached(slot, last);
-        if !is_before(self.through(slot).load(Ordering::Relaxed), reached) {
-            self.past(slot).store(reached, Ordering::Relaxed);
-        }
-        self.through(slot).store(last.wrapping_sub(FAR), Ordering::SeqCst);
     }
 
     /// Where the mapped words of all programs lie, for whoever makes them known to a GPU.
@@ -708,45 +519,27 @@ mod tests {
     }
 
     #[test]
-    fn fences_are_open_or_closed_for_those_to_come_too() {
+    fn every_fence_has_a_place_of_its_own_and_the_last_one_reached_is_found() {
         let place = place("fences");
         let files = Files::of(&place, "gpu");
         files.create(0o600, 0o600).expect("made");
         let page = Page::map(&files).expect("mapped");
-        let goes = |fence: u32| {
-            // As the GPU compares.
-            page.through(3).load(Ordering::Relaxed).wrapping_sub(fence).cast_signed() >= 0
-        };
-        for last in [0, 1000, u32::MAX - 1] {
-            page.fence(3).store(last, Ordering::Relaxed);
-            page.close_fences(3);
-            assert!(!goes(last.wrapping_add(1)) && !goes(last) && !goes(last.wrapping_sub(FENCES)));
-            page.open_fences(3);
-            assert!(goes(last) && goes(last.wrapping_add(FENCES)));
+        assert_eq!(page.last_reached(3, 8), 0);
+        for fence in [4, 5, 7] {
+            page.reached(3, fence).store(fence, Ordering::Relaxed);
+            assert_eq!((page.last_reached(3, 8), page.last_reached(3, 3)), (fence, 0));
         }
-        // What the GPU has come to while they were open it is past, and not what it came to since.
-        page.fence(3).store(8, Ordering::Relaxed);
-        page.open_fences(3);
-        for (reached, through, past) in
-            [(4, None, 4), (5, None, 4), (6, Some(6), 6), (7, Some(6), 6)]
-        {
-            page.reached(3, reached).store(reached, Ordering::Relaxed);
-            if let Some(through) = through {
-                page.through(3).store(through, Ordering::Relaxed);
-            }
-            page.close_fences(3);
-            assert_eq!(
-                (page.last_reached(3, 8), page.past(3).load(Ordering::Relaxed)),
-                (reached, past)
-            );
+        for word in [page.through(3), page.fence(3), page.past(3)] {
+            word.store(9, Ordering::Relaxed);
         }
-        page.open_fences(3);
-        // The places of the last fences are apart from each other and from everything else.
         for fence in 1..=FENCES {
             page.reached(3, fence).store(fence, Ordering::Relaxed);
         }
         assert!((1..=FENCES).all(|it| page.reached(3, it).load(Ordering::Relaxed) == it));
-        assert!(goes(u32::MAX) && page.own(4, Own::Claim).load(Ordering::Relaxed) == 0);
+        for word in [page.through(3), page.fence(3), page.past(3)] {
+            assert_eq!(word.load(Ordering::Relaxed), 9);
+        }
+        assert_eq!(page.own(4, Own::Claim).load(Ordering::Relaxed), 0);
         fs::remove_dir_all(place).ok();
     }
 

@@ -5,15 +5,25 @@
 //! number ([`CallId`]), a result is a number, a handle is a number.
 
 #[cfg(not(loom))]
+pub mod alive;
+#[cfg(not(loom))]
 pub mod answer_page;
+mod checked;
 pub mod event;
 pub mod facts;
 #[cfg(not(loom))]
 pub mod gate_page;
+pub mod histogram;
 pub mod knobs;
+pub mod launch_costs;
 pub mod outputs;
 pub mod pace;
+pub mod printable;
+pub mod queue_counts;
+#[cfg(not(loom))]
+pub mod refusal;
 pub mod ring;
+pub mod small_file;
 pub mod time;
 pub mod tuning;
 

@@ -16,7 +16,10 @@
 //!
 //! A thread that ends releases its ring; another thread takes it over once it is drained.
 
-use crate::event::{Event, RECORD_BYTES, Record, WORDS};
+use crate::checked::{counted, counter};
+use crate::event::{CallId, Event, RECORD_BYTES, Record, WORDS};
+use crate::histogram::{BUCKETS, Histogram, bucket};
+use crate::queue_counts::{Found, WORDS as QUEUE_WORDS};
 use std::io;
 
 #[cfg(loom)]
@@ -57,9 +60,16 @@ pub enum ProcessWord {
     FactsLost,
     /// Clock reading at the first CUDA call.
     Start,
+    /// 1 if the process holds the file by a lock for as long as it lives ([`crate::alive`]).
+    Locked,
 }
 
-/// Words of a ring's header. The first eight are the writer's line, the ninth is the reader's.
+/// First word of the process header that counts what the queue of `--fast` did ([`crate::queue_counts`]).
+const QUEUE: usize = 64;
+const _: () = assert!(QUEUE + QUEUE_WORDS <= HEADER_WORDS);
+
+/// Words of a ring's header. The first eight are the writer's line, the ninth is the reader's, and from
+/// [`OWN_COST`] on what recording took is counted, a word to each bucket of [`crate::histogram`].
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
 pub enum RingWord {
@@ -69,10 +79,10 @@ pub enum RingWord {
     Lost = 1,
     /// Zero before its first owner, then owned or released.
     State = 2,
-    /// Ticks that recording itself took, over the calls in which it was measured.
-    OwnTicks = 3,
-    /// Calls in which it was measured.
-    OwnCalls = 4,
+    /// Clock reading when the owner went into the call that it is in.
+    Since = 3,
+    /// That call, with a check over both; zero while it is in none that is told.
+    Call = 4,
     /// Ticks spent on timing kernels: event records, queries.
     SamplingTicks = 5,
     /// Ticks spent on what is done once: facts of kernels, images and graphs.
@@ -80,6 +90,10 @@ pub enum RingWord {
     /// Events read since the ring was made.
     Tail = 8,
 }
+
+/// First word of a ring's header that counts what recording took.
+pub const OWN_COST: usize = 16;
+const _: () = assert!(OWN_COST + BUCKETS <= HEADER_WORDS);
 
 #[cfg(not(loom))]
 const OWNED: u64 = 1;
@@ -174,9 +188,43 @@ impl<'a> Writer<'a> {
     /// Adds to one of the writer's own counters.
     #[inline]
     pub fn add(&self, word: RingWord, amount: u64) {
-        let cell = &self.header[word as usize];
-        let count = counter(cell.load(Ordering::Relaxed), word as usize).unwrap_or(0);
-        cell.store(counted(count.wrapping_add(amount), word as usize), Ordering::Relaxed);
+        self.add_at(word as usize, amount);
+    }
+
+    /// Counts what recording one event took.
+    #[inline]
+    pub fn count_cost(&self, ticks: u64) {
+        self.add_at(OWN_COST + bucket(ticks), 1);
+    }
+
+    #[inline]
+    fn add_at(&self, word: usize, amount: u64) {
+        let Some(cell) = self.header.get(word) else { return };
+        let count = counter(cell.load(Ordering::Relaxed), word).unwrap_or(0);
+        cell.store(counted(count.wrapping_add(amount), word), Ordering::Relaxed);
+    }
+
+    /// Says which call the thread goes into and when, for a reader who comes while it is there. Answers what
+    /// was said before, for [`Writer::leave`]: a call may be made inside another.
+    #[inline]
+    pub fn enter(&self, call: CallId, since: u64) -> Inside {
+        let load = |word: RingWord| self.header[word as usize].load(Ordering::Relaxed);
+        let outer = Inside { since: load(RingWord::Since), call: load(RingWord::Call) };
+        self.say(Inside { since, call: u64::from(call.0) << CALL_SHIFT | call_check(call, since) });
+        outer
+    }
+
+    /// The call that was entered has returned.
+    #[inline]
+    pub fn leave(&self, outer: Inside) {
+        self.say(outer);
+    }
+
+    /// A reader between the two stores finds a check that does not hold.
+    #[inline]
+    fn say(&self, inside: Inside) {
+        self.header[RingWord::Since as usize].store(inside.since, Ordering::Relaxed);
+        self.header[RingWord::Call as usize].store(inside.call, Ordering::Release);
     }
 
     /// Whether the next event would be lost. For a writer that can wait.
@@ -186,6 +234,7 @@ impl<'a> Writer<'a> {
 
     /// Lets another thread have the ring.
     pub fn release(self) {
+        self.say(Inside::default());
         self.header[RingWord::State as usize].store(RELEASED, Ordering::Release);
     }
 
@@ -204,27 +253,29 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Bits of a counter's value; its check lies above.
-const COUNTER_BITS: u32 = 48;
-
-/// A counter as it lies in the file: a program that writes over it is not believed.
-#[inline]
-fn counted(count: u64, word: usize) -> u64 {
-    let count = count & ((1 << COUNTER_BITS) - 1);
-    count | counter_check(count, word) << COUNTER_BITS
+/// What a ring's header says of the call that its owner is in, as two words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inside {
+    since: u64,
+    call: u64,
 }
 
-/// The value of a counter, if its check holds.
-#[inline]
-fn counter(found: u64, word: usize) -> Option<u64> {
-    let count = found & ((1 << COUNTER_BITS) - 1);
-    (found >> COUNTER_BITS == counter_check(count, word)).then_some(count)
+impl Inside {
+    /// The call and when it began; nothing while there is none, or one that was not written by [`Writer::enter`].
+    fn read(self) -> Option<(CallId, u64)> {
+        let call = CallId((self.call >> CALL_SHIFT) as u16);
+        (self.call == u64::from(call.0) << CALL_SHIFT | call_check(call, self.since))
+            .then_some((call, self.since))
+    }
 }
 
-/// Sixteen bits over a value and its place; zero for zero, because a fresh file is all zeros.
+const CALL_SHIFT: u32 = 48;
+
+/// Forty-eight bits over a call and its beginning; never zero, because a fresh file is all zeros.
 #[inline]
-fn counter_check(count: u64, word: usize) -> u64 {
-    count.wrapping_mul(0x9e37_79b9_7f4a_7c15 + 2 * word as u64) >> COUNTER_BITS
+fn call_check(call: CallId, since: u64) -> u64 {
+    let mixed = (since ^ u64::from(call.0) << CALL_SHIFT).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed >> (64 - CALL_SHIFT) | 1
 }
 
 /// Where a collector reads rings from: a file, or memory in tests.
@@ -267,10 +318,12 @@ pub struct ProcessHeader {
     pub ring_events: u64,
     /// Clock reading at the first CUDA call.
     pub start: u64,
+    /// Whether the process holds the file by a lock for as long as it lives.
+    pub locked: bool,
 }
 
 /// Counters of a process and its rings; every loss and every failure of ours is in here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Events that found their ring full, or no ring.
     pub lost: u64,
@@ -280,14 +333,14 @@ pub struct Counters {
     pub failures: u64,
     /// Facts that could not be written.
     pub facts_lost: u64,
-    /// Ticks of recording in the calls in which it was measured.
-    pub own_ticks: u64,
-    /// Number of those calls.
-    pub own_calls: u64,
+    /// Ticks of recording, of each event whose recording was measured.
+    pub own: Histogram,
     /// Ticks spent on timing kernels.
     pub sampling_ticks: u64,
     /// Ticks spent on what is done once: facts of kernels, images and graphs.
     pub lookup_ticks: u64,
+    /// What the queue of `--fast` did.
+    pub queue: Found,
 }
 
 /// The reading end: all rings of one process.
@@ -346,6 +399,7 @@ impl<S: Source> Reader<S> {
             clock: words[ProcessWord::Clock as usize],
             ring_events,
             start: words[ProcessWord::Start as usize],
+            locked: words[ProcessWord::Locked as usize] == 1,
         };
         Ok(Reader { source, header, tails: Vec::new(), damaged: 0, buffer: Vec::new() })
     }
@@ -354,6 +408,12 @@ impl<S: Source> Reader<S> {
     #[must_use]
     pub fn header(&self) -> &ProcessHeader {
         &self.header
+    }
+
+    /// Where the rings are read from.
+    #[must_use]
+    pub fn source(&self) -> &S {
+        &self.source
     }
 
     /// Hands every new event to `sink` with the number of its ring, oldest first within a ring, and
@@ -376,9 +436,10 @@ impl<S: Source> Reader<S> {
 
     /// All counters as they stand.
     pub fn counters(&self) -> io::Result<Counters> {
-        let mut words = [0; 16];
+        let mut words = [0; QUEUE + QUEUE_WORDS];
         self.source.read(0, &mut words)?;
-        let mut damaged = 0;
+        let queue = words[QUEUE..].first_chunk().map(Found::read).unwrap_or_default();
+        let mut damaged = queue.damaged;
         let mut read = |words: &[u64], word: usize| {
             counter(words[word], word).unwrap_or_else(|| {
                 damaged += 1;
@@ -389,19 +450,35 @@ impl<S: Source> Reader<S> {
             lost: read(&words, ProcessWord::LostWithoutRing as usize),
             failures: read(&words, ProcessWord::Failures as usize),
             facts_lost: read(&words, ProcessWord::FactsLost as usize),
+            queue,
             ..Counters::default()
         };
         for ring in 0..self.rings_used()? {
-            let mut line = [0; 8];
+            let mut line = [0; HEADER_WORDS];
             self.source.read(ring_offset(ring, self.header.ring_events), &mut line)?;
             counters.lost += read(&line, RingWord::Lost as usize);
-            counters.own_ticks += read(&line, RingWord::OwnTicks as usize);
-            counters.own_calls += read(&line, RingWord::OwnCalls as usize);
+            for bucket in 0..BUCKETS {
+                counters.own.add(bucket, read(&line, OWN_COST + bucket));
+            }
             counters.sampling_ticks += read(&line, RingWord::SamplingTicks as usize);
             counters.lookup_ticks += read(&line, RingWord::LookupTicks as usize);
         }
         counters.damaged = self.damaged + damaged;
         Ok(counters)
+    }
+
+    /// The calls that threads are in right now, or were in when the process ended: the ring, the call, and the
+    /// clock reading when it began.
+    pub fn calls_under_way(&self) -> io::Result<Vec<(usize, CallId, u64)>> {
+        let mut found = Vec::new();
+        for ring in 0..self.rings_used()? {
+            let mut line = [0; 8];
+            self.source.read(ring_offset(ring, self.header.ring_events), &mut line)?;
+            let word = |word: RingWord| line[word as usize];
+            let inside = Inside { since: word(RingWord::Since), call: word(RingWord::Call) };
+            found.extend(inside.read().map(|(call, since)| (ring, call, since)));
+        }
+        Ok(found)
     }
 
     fn rings_used(&self) -> io::Result<usize> {
@@ -480,8 +557,11 @@ pub use mapped::ProcessMap;
 mod mapped {
     use super::{
         AtomicU64, HEADER_BYTES, HEADER_WORDS, MAGIC, MOST_RINGS, OWNED, Ordering, ProcessWord,
-        RELEASED, RING_EVENTS, RingWord, Writer, counted, counter, ring_offset, ring_stride,
+        QUEUE, QUEUE_WORDS, RELEASED, RING_EVENTS, RingWord, Writer, counted, counter, ring_offset,
+        ring_stride,
     };
+    use crate::alive;
+    use crate::queue_counts;
     use std::ffi::{CStr, CString};
     use std::io;
     use std::os::unix::ffi::OsStrExt;
@@ -506,10 +586,12 @@ mod mapped {
         ) -> io::Result<ProcessMap> {
             let ring_events =
                 ring_events.clamp(*RING_EVENTS.start(), *RING_EVENTS.end()).next_power_of_two();
-            let path = CString::new(path.as_os_str().as_bytes())?;
+            let file = CString::new(path.as_os_str().as_bytes())?;
             let bytes = HEADER_BYTES as u64 + ring_stride(ring_events) * MOST_RINGS as u64;
-            let words = map_new(&path, bytes)?;
-            let map = ProcessMap { path, words, ring_events };
+            let words = map_new(&file, bytes)?;
+            let map = ProcessMap { path: file, words, ring_events };
+            // Before the file counts as one. Where there is no such lock, readers ask for the process id.
+            map.set(ProcessWord::Locked, u64::from(alive::take_for_life(path).is_ok()));
             map.set(ProcessWord::Pid, u64::from(std::process::id()));
             map.set(ProcessWord::Clock, clock);
             map.set(ProcessWord::RingEvents, ring_events);
@@ -556,6 +638,15 @@ mod mapped {
                 Some(counted(count.wrapping_add(amount), word as usize))
             };
             self.words[word as usize].fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok();
+        }
+
+        /// Where the queue of `--fast` counts.
+        #[must_use]
+        pub fn queue(&self) -> &'static queue_counts::Counters {
+            let words = &self.words[QUEUE..QUEUE + QUEUE_WORDS];
+            // SAFETY: as many words as the counters are, each an atomic number of which every bit pattern is a value;
+            // the mapping stays for good.
+            unsafe { &*words.as_ptr().cast() }
         }
 
         fn set(&self, word: ProcessWord, value: u64) {

@@ -6,25 +6,27 @@
 use core::fmt::Write;
 use std::collections::BTreeSet;
 
-use crate::driver::{Function, Kind};
+use crate::driver::{Function, Kind, Order};
 
 /// The whole page, in Markdown.
 pub fn coverage_page() -> String {
     let mut page = String::from(HEAD);
     counts(&mut page);
+    orders(&mut page);
     page.push_str(
-        "\n## Functions\n\n| function | kind | since | apex | software GPU |\n\
-         |---|---|---:|---|---|\n",
+        "\n## Functions\n\n| function | kind | since | apex | in a queue | software GPU |\n\
+         |---|---|---:|---|---|---|\n",
     );
     let answered = answered();
     for &function in Function::ALL {
         let _ = writeln!(
             page,
-            "| `{}` | {} | {} | {} | {} |",
+            "| `{}` | {} | {} | {} | {} | {} |",
             function.name(),
             function.kind().name(),
             version(function.since()),
             treatment(function),
+            function.order().word(),
             if answered.contains(function.name()) { "yes" } else { "" },
         );
     }
@@ -70,6 +72,17 @@ fn counts(page: &mut String) {
     let hooked = Function::ALL.iter().filter(|function| function.hooked().is_some()).count();
     let soft = answered.len();
     let _ = writeln!(page, "| **all** | | **{}** | **{hooked}** | **{soft}** |", Function::COUNT);
+}
+
+fn orders(page: &mut String) {
+    page.push_str(
+        "\nUnder `apex run --fast` launches may wait in a queue. *In a queue* says where a call goes then:\n\n\
+         | word | the call | functions |\n|---|---|---:|\n",
+    );
+    for &order in Order::ALL {
+        let count = Function::ALL.iter().filter(|function| function.order() == order).count();
+        let _ = writeln!(page, "| {} | {} | {count} |", order.word(), order.about());
+    }
 }
 
 fn treatment(function: Function) -> String {

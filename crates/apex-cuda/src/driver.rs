@@ -123,12 +123,65 @@ kinds! {
     Private,
 }
 
+macro_rules! orders {
+    ($($(#[doc = $doc:literal])* $name:ident $word:ident,)*) => {
+        /// Where a call goes while launches wait in a queue (`apex run --fast`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Order {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Order {
+            /// Every order, with the word that the table has for it.
+            pub const ALL: &[Order] = &[$(Order::$name),*];
+
+            /// The word of the table.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(Order::$name => stringify!($word),)*
+                }
+            }
+
+            /// What the word says, in one line.
+            pub fn about(self) -> &'static str {
+                match self {
+                    $(Order::$name => concat!($($doc),*).trim_ascii_start(),)*
+                }
+            }
+        }
+
+        macro_rules! order_of {
+            $(($word) => { Order::$name };)*
+        }
+    };
+}
+
+orders! {
+    /// Goes straight down: it asks what no waiting call can change, or makes something new.
+    Passes passes,
+    /// Goes straight down, and gives its thread another context.
+    Switches switches,
+    /// Takes its place in the queue behind what waits; the queue has a function of that name.
+    Joins joins,
+    /// Goes down once everything that waits has gone. What nobody thought about does this.
+    Drains drains,
+    /// Drains, ends nothing that a waiting call names, and may return the error of a call that went down late.
+    Reports reports,
+    /// Drains, and what is kept of kernels, streams and contexts is forgotten.
+    Forgets forgets,
+    /// Drains; from here on, if it succeeds, nothing is queued: a stream is being captured.
+    Opens opens,
+    /// Drains; the capture has ended.
+    Closes closes,
+}
+
 /// One row of the table, less its signature.
 struct Row {
     /// The C name, NUL included.
     name: &'static str,
     kind: Kind,
     hooked: Option<&'static str>,
+    order: Order,
     since: u32,
     arguments: usize,
 }
@@ -147,7 +200,7 @@ macro_rules! hooked {
 
 macro_rules! define {
     ($(
-        $kind:ident $treatment:ident $(($module:ident))? $since:literal
+        $kind:ident $treatment:ident $(($module:ident))? $order:ident $since:literal
         fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;
     )*) => {
         /// The functions of one driver, in table order.
@@ -174,6 +227,7 @@ macro_rules! define {
             name: concat!(stringify!($name), "\0"),
             kind: Kind::$kind,
             hooked: hooked!($treatment $($module)?),
+            order: order_of!($order),
             since: $since,
             arguments: <[&str]>::len(&[$(stringify!($argument)),*]),
         }),*];
@@ -222,6 +276,11 @@ impl Function {
     /// The CUDA version whose ABI this symbol has (`12000` for 12.0); 0 if unknown.
     pub fn since(self) -> u32 {
         self.row().since
+    }
+
+    /// Where its call goes while launches wait in a queue.
+    pub fn order(self) -> Order {
+        self.row().order
     }
 
     /// How many arguments the function takes; 0 for a private one, whose arguments
@@ -302,6 +361,7 @@ mod tests {
             let base = by_name[base];
             assert_eq!(twin.arguments(), base.arguments(), "{name}");
             assert_eq!(twin.kind(), base.kind(), "{name}");
+            assert_eq!(twin.order(), base.order(), "{name}");
         }
     }
 

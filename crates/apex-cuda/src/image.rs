@@ -2,12 +2,15 @@
 //!
 //! `cuModuleLoadData` and `cuLibraryLoadData` are given an address and no length, so
 //! the length is found in the bytes themselves: in the section table of an ELF
-//! cubin, in the header of a fatbin, at the NUL of PTX text. `measure` asks for
-//! as many leading bytes as it needs next and never more than the form it has
-//! recognised so far must have; therefore the same code serves slices and bare
-//! addresses. What is not recognised is `None`: the driver is asked all the same.
+//! cubin, in the header of a fatbin, at the NUL of PTX text. What a header claims is
+//! believed as a number only: bytes are copied from wherever they lie ([`Bytes`]), a
+//! piece at a time, and an image that is not there to its end has no identity. What is
+//! not recognised is `None`: the driver is asked all the same.
 
+use crate::foreign;
 use core::ffi::{CStr, c_void};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 /// The forms of code that the driver takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,67 +39,103 @@ pub struct Image {
 /// Recognises the image that begins a slice; `None` for anything else and for an
 /// image that the slice does not hold whole.
 pub fn identify(bytes: &[u8]) -> Option<Image> {
-    match measure(bytes) {
-        Measure::Known(kind, length) => {
-            bytes.get(..length).map(|image| Image { kind, length, hash: hash(image) })
-        }
-        Measure::Text => ptx(bytes.split(|&byte| byte == 0).next()?),
-        Measure::Needs(_) | Measure::Unknown => None,
-    }
+    let (kind, length) = measure(&bytes)?;
+    image_of(&bytes, kind, length)
 }
 
-/// Recognises the image at an address. A wrapper is followed to its fatbin, so the
-/// answer is never [`ImageKind::Wrapper`].
+/// Recognises the image that begins a file.
+pub fn identify_file(file: &File) -> Option<Image> {
+    let (kind, length) = measure(file)?;
+    image_of(file, kind, length)
+}
+
+/// Recognises the image at an address, which may be any. A wrapper is followed to its
+/// fatbin, so the answer is never [`ImageKind::Wrapper`].
+pub fn identify_at(address: *const c_void) -> Option<Image> {
+    let (memory, kind, length) = locate(address)?;
+    image_of(&memory, kind, length)
+}
+
+/// A copy of the image at an address, unless it is longer than `most`.
+pub fn copy_at(address: *const c_void, most: usize) -> Option<(ImageKind, Vec<u8>)> {
+    let (memory, kind, length) = locate(address)?;
+    let length = usize::try_from(length).ok().filter(|&length| length <= most)?;
+    let mut copy = vec![0; length];
+    (memory.read(0, &mut copy) == length).then_some((kind, copy))
+}
+
+/// The bytes of the image at an address, found as [`identify_at`] does. For a driver, which
+/// reads no more of them than it needs.
 ///
 /// # Safety
 ///
-/// `address` is null or what the driver's loading functions accept: readable as far
-/// as the form found there says, and not written meanwhile.
-pub unsafe fn identify_at(address: *const c_void) -> Option<Image> {
-    // SAFETY: the caller vouches for `address`.
-    let (kind, bytes) = unsafe { bytes_at(address) }?;
-    match kind {
-        ImageKind::Ptx => ptx(bytes),
-        _ => Some(Image { kind, length: bytes.len(), hash: hash(bytes) }),
-    }
-}
-
-/// The bytes of the image at an address, found as [`identify_at`] does.
-///
-/// # Safety
-///
-/// As for [`identify_at`]; the bytes are those of the program, for as long as it
-/// keeps them.
+/// `address` is null or what the driver's loading functions accept; the bytes are those of
+/// the program, for as long as it keeps them, and as many as the form found there says.
 pub unsafe fn bytes_at<'a>(address: *const c_void) -> Option<(ImageKind, &'a [u8])> {
-    let mut start = address.cast::<u8>();
-    let mut wrapped = false;
-    let mut length = 1;
-    loop {
-        if start.is_null() {
-            return None;
-        }
-        // SAFETY: `length` is 1 or what `measure` found the form to have at least.
-        let bytes = unsafe { core::slice::from_raw_parts(start, length) };
-        match measure(bytes) {
-            Measure::Needs(more) => length = more,
-            Measure::Known(ImageKind::Wrapper, _) if !wrapped => {
-                let data = word(bytes, 8)?;
-                start = core::ptr::with_exposed_provenance(usize::try_from(data).ok()?);
-                wrapped = true;
-                length = 1;
-            }
-            Measure::Known(kind, length) if kind != ImageKind::Wrapper => {
-                // SAFETY: the form says that the image is as long.
-                return Some((kind, unsafe { core::slice::from_raw_parts(start, length) }));
-            }
-            Measure::Text => {
-                // SAFETY: the driver reads text up to its NUL, so there is one.
-                let text = unsafe { CStr::from_ptr(start.cast()) }.to_bytes();
-                return is_ptx(text).then_some((ImageKind::Ptx, text));
-            }
-            Measure::Known(..) | Measure::Unknown => return None,
-        }
+    let (Memory(start), kind, length) = locate(address)?;
+    let start = core::ptr::with_exposed_provenance(usize::try_from(start).ok()?);
+    // SAFETY: the caller vouches for as many bytes as the form says.
+    Some((kind, unsafe { core::slice::from_raw_parts(start, usize::try_from(length).ok()?) }))
+}
+
+/// Where the image at an address lies, a wrapper followed once, and how long it says it is.
+fn locate(address: *const c_void) -> Option<(Memory, ImageKind, u64)> {
+    let mut memory = Memory(address.expose_provenance() as u64);
+    let mut found = measure(&memory)?;
+    if found.0 == ImageKind::Wrapper {
+        memory = Memory(u64::from_le_bytes(memory.array(8)?));
+        found = measure(&memory)?;
     }
+    let (kind, length) = found;
+    (kind != ImageKind::Wrapper).then_some((memory, kind, length))
+}
+
+/// Bytes that may end anywhere.
+trait Bytes {
+    /// Copies from `offset` on; how many bytes there were, up to the end of `into`.
+    fn read(&self, offset: u64, into: &mut [u8]) -> usize;
+
+    /// A few bytes, if they are all there.
+    fn array<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        (self.read(offset, &mut bytes) == N).then_some(bytes)
+    }
+}
+
+impl Bytes for &[u8] {
+    fn read(&self, offset: u64, into: &mut [u8]) -> usize {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(self.len());
+        let there = into.len().min(self.len() - start);
+        into[..there].copy_from_slice(&self[start..start + there]);
+        there
+    }
+}
+
+impl Bytes for File {
+    fn read(&self, offset: u64, into: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < into.len() {
+            match self.read_at(&mut into[done..], offset.saturating_add(done as u64)) {
+                Ok(more) if more > 0 => done += more,
+                _ => break,
+            }
+        }
+        done
+    }
+}
+
+/// Memory of this process from an address on.
+struct Memory(u64);
+
+impl Bytes for Memory {
+    fn read(&self, offset: u64, into: &mut [u8]) -> usize {
+        foreign::read(self.0.wrapping_add(offset), into)
+    }
+}
+
+fn image_of(bytes: &impl Bytes, kind: ImageKind, length: u64) -> Option<Image> {
+    let hash = hash_of(bytes, length)?;
+    Some(Image { kind, length: usize::try_from(length).ok()?, hash })
 }
 
 /// A 64-bit identity of the bytes, the same in every process.
@@ -105,142 +144,137 @@ pub unsafe fn bytes_at<'a>(address: *const c_void) -> Option<(ImageKind, &'a [u8
 /// and 64 blocks evenly spaced between count: it lies in a file that is mapped but
 /// not read, and touching all its pages would slow the start of the program.
 pub fn hash(bytes: &[u8]) -> u64 {
-    let mut state = mix(bytes.len() as u64 ^ 0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9);
-    if bytes.len() <= WHOLE_LIMIT {
-        return absorb(state, bytes);
+    hash_of(&bytes, bytes.len() as u64).unwrap_or(0) // A slice is there to its end.
+}
+
+fn hash_of(bytes: &impl Bytes, length: u64) -> Option<u64> {
+    let mut state = mix(length ^ 0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9);
+    if length <= WHOLE_LIMIT as u64 {
+        return absorb(state, bytes, 0, length);
     }
-    state = absorb(state, &bytes[..END_BYTES]);
-    let stride = (bytes.len() - 2 * END_BYTES) / BLOCKS;
+    state = absorb(state, bytes, 0, END_BYTES)?;
+    let stride = (length - 2 * END_BYTES) / BLOCKS;
     for block in 0..BLOCKS {
-        let start = END_BYTES + block * stride;
-        state = absorb(state, &bytes[start..start + BLOCK_BYTES]);
+        state = absorb(state, bytes, END_BYTES + block * stride, BLOCK_BYTES)?;
     }
-    absorb(state, &bytes[bytes.len() - END_BYTES..])
+    absorb(state, bytes, length - END_BYTES, END_BYTES)
 }
 
 /// The longest image that is hashed whole.
 pub const WHOLE_LIMIT: usize = 4 << 20;
-const END_BYTES: usize = 64 << 10;
-const BLOCKS: usize = 64;
-const BLOCK_BYTES: usize = 4 << 10;
+const END_BYTES: u64 = 64 << 10;
+const BLOCKS: u64 = 64;
+const BLOCK_BYTES: u64 = 4 << 10;
+/// So much is copied at once: a multiple of the words that are hashed.
+const PIECE: usize = 64 << 10;
 
 /// No image is longer: a larger number is garbage that looks like a header.
 const LENGTH_LIMIT: u64 = 16 << 30;
+/// No text is longer: its end is searched for byte by byte.
+const TEXT_LIMIT: u64 = 1 << 30;
 
 const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
 const FATBIN_MAGIC: [u8; 4] = 0xba55_ed50_u32.to_le_bytes();
 const WRAPPER_MAGIC: [u8; 4] = 0x4662_43b1_u32.to_le_bytes();
-const WRAPPER_BYTES: usize = 24;
+const WRAPPER_BYTES: u64 = 24;
 const ELF_HEADER_BYTES: usize = 64;
 const ELF_CLASS_64: u8 = 2;
 const ELF_MACHINE_CUDA: u16 = 190;
-const SECTION_HEADER_BYTES: u64 = 64;
-const SEGMENT_HEADER_BYTES: u64 = 56;
+const SECTION_HEADER_BYTES: usize = 64;
+const SEGMENT_HEADER_BYTES: usize = 56;
 /// A section of this type has a size but no bytes in the file.
 const SECTION_NO_BITS: u32 = 8;
 
-/// What leading bytes say about the whole.
-enum Measure {
-    /// The form and its length.
-    Known(ImageKind, usize),
-    /// The form needs at least so many leading bytes, more than were given.
-    Needs(usize),
-    /// Perhaps PTX; it ends where text ends.
-    Text,
-    /// None of the forms.
-    Unknown,
+/// The form that begins here and the length it claims.
+fn measure(bytes: &impl Bytes) -> Option<(ImageKind, u64)> {
+    let [first] = bytes.array(0)?;
+    let (kind, length) = if begins_text(first) {
+        (ImageKind::Ptx, measure_text(bytes)?)
+    } else {
+        match bytes.array(0)? {
+            ELF_MAGIC => (ImageKind::Cubin, measure_elf(bytes)?),
+            FATBIN_MAGIC => (ImageKind::Fatbin, measure_fatbin(bytes)?),
+            WRAPPER_MAGIC => (ImageKind::Wrapper, WRAPPER_BYTES),
+            _ => return None,
+        }
+    };
+    (length <= LENGTH_LIMIT).then_some((kind, length))
 }
 
-fn measure(bytes: &[u8]) -> Measure {
-    let Some(&first) = bytes.first() else { return Measure::Needs(1) };
-    if begins_text(first) {
-        return Measure::Text;
+/// PTX ends at its NUL, or where its bytes end. Its version stands in its first piece.
+fn measure_text(bytes: &impl Bytes) -> Option<u64> {
+    let mut piece = vec![0; PIECE];
+    let mut length = 0;
+    while length <= TEXT_LIMIT {
+        let there = bytes.read(length, &mut piece);
+        let end = CStr::from_bytes_until_nul(&piece[..there]).map(CStr::count_bytes).ok();
+        let text = &piece[..end.unwrap_or(there)];
+        if length == 0 && !is_ptx(text) {
+            return None;
+        }
+        length += text.len() as u64;
+        if text.len() < PIECE {
+            return Some(length);
+        }
     }
-    let magics = [ELF_MAGIC, FATBIN_MAGIC, WRAPPER_MAGIC];
-    let given = bytes.len().min(4);
-    let Some(magic) = magics.into_iter().find(|magic| magic[..given] == bytes[..given]) else {
-        return Measure::Unknown;
-    };
-    if given < 4 {
-        return Measure::Needs(given + 1);
-    }
-    let measured = match magic {
-        ELF_MAGIC => measure_elf(bytes),
-        FATBIN_MAGIC => measure_fatbin(bytes),
-        _ => need(bytes, WRAPPER_BYTES).map(|()| (ImageKind::Wrapper, WRAPPER_BYTES as u64)),
-    };
-    match measured {
-        Ok((kind, length)) if length <= LENGTH_LIMIT => Measure::Known(kind, length as usize),
-        Ok(_) => Measure::Unknown,
-        Err(measure) => measure,
-    }
+    None
 }
 
-fn measure_fatbin(bytes: &[u8]) -> Result<(ImageKind, u64), Measure> {
-    need(bytes, 16)?;
-    let header = u64::from(half(bytes, 6).ok_or(Measure::Unknown)?);
-    let size = word(bytes, 8).ok_or(Measure::Unknown)?;
-    let length = header.checked_add(size).ok_or(Measure::Unknown)?;
-    if header < 16 { Err(Measure::Unknown) } else { Ok((ImageKind::Fatbin, length)) }
+fn measure_fatbin(bytes: &impl Bytes) -> Option<u64> {
+    let head: [u8; 16] = bytes.array(0)?;
+    let header = u64::from(half(&head, 6)?);
+    if header < head.len() as u64 { None } else { header.checked_add(word(&head, 8)?) }
 }
 
 /// The end of whatever lies furthest: a section, a segment, or one of the two tables.
-fn measure_elf(bytes: &[u8]) -> Result<(ImageKind, u64), Measure> {
-    need(bytes, ELF_HEADER_BYTES)?;
-    let field = |offset| u64::from(half(bytes, offset).unwrap_or(0));
-    if bytes[4] != ELF_CLASS_64 || field(18) != u64::from(ELF_MACHINE_CUDA) {
-        return Err(Measure::Unknown);
+fn measure_elf(bytes: &impl Bytes) -> Option<u64> {
+    let head: [u8; ELF_HEADER_BYTES] = bytes.array(0)?;
+    if head[4] != ELF_CLASS_64 || half(&head, 18)? != ELF_MACHINE_CUDA {
+        return None;
     }
-    let segments = table(bytes, 32, field(54), field(56), SEGMENT_HEADER_BYTES)?;
-    let sections = table(bytes, 40, field(58), field(60), SECTION_HEADER_BYTES)?;
-    let mut end = segments.end.max(sections.end).max(ELF_HEADER_BYTES as u64);
-    if end > LENGTH_LIMIT {
-        return Err(Measure::Unknown);
-    }
-    need(bytes, end as usize)?;
-    for start in sections.step_by(SECTION_HEADER_BYTES as usize) {
-        let start = start as usize;
-        let kind = word(bytes, start + 4).ok_or(Measure::Unknown)? as u32;
-        if kind != SECTION_NO_BITS {
-            end = end.max(extent(bytes, start + 24, start + 32)?);
+    let sections = Table { offset_at: 40, sizes_at: 58, entry_bytes: SECTION_HEADER_BYTES };
+    let segments = Table { offset_at: 32, sizes_at: 54, entry_bytes: SEGMENT_HEADER_BYTES };
+    let (mut end, headers) = sections.read(bytes, &head)?;
+    for header in headers.chunks_exact(SECTION_HEADER_BYTES) {
+        if word(header, 4)? as u32 != SECTION_NO_BITS {
+            end = end.max(extent(header, 24, 32)?);
         }
     }
-    for start in segments.step_by(SEGMENT_HEADER_BYTES as usize) {
-        let start = start as usize;
-        end = end.max(extent(bytes, start + 8, start + 32)?);
+    let (segments_end, headers) = segments.read(bytes, &head)?;
+    end = end.max(segments_end).max(ELF_HEADER_BYTES as u64);
+    for header in headers.chunks_exact(SEGMENT_HEADER_BYTES) {
+        end = end.max(extent(header, 8, 32)?);
     }
-    Ok((ImageKind::Cubin, end))
+    Some(end)
 }
 
-/// Where a table of `count` headers lies, whose offset stands at `offset_at`.
-fn table(
-    bytes: &[u8],
+/// A table of headers: where the file's own header has its offset, and the size and number of its entries.
+struct Table {
     offset_at: usize,
-    entry_bytes: u64,
-    count: u64,
-    expected_entry_bytes: u64,
-) -> Result<core::ops::Range<u64>, Measure> {
-    if count == 0 {
-        return Ok(0..0);
+    sizes_at: usize,
+    entry_bytes: usize,
+}
+
+impl Table {
+    /// Its end in the file, and its entries: at most 4 MiB, because their number has sixteen bits.
+    fn read(&self, bytes: &impl Bytes, head: &[u8]) -> Option<(u64, Vec<u8>)> {
+        let count = half(head, self.sizes_at + 2)?;
+        if count == 0 {
+            return Some((0, Vec::new()));
+        }
+        if usize::from(half(head, self.sizes_at)?) != self.entry_bytes {
+            return None;
+        }
+        let start = word(head, self.offset_at)?;
+        let mut entries = vec![0; self.entry_bytes * usize::from(count)];
+        let end = start.checked_add(entries.len() as u64)?;
+        (bytes.read(start, &mut entries) == entries.len()).then_some((end, entries))
     }
-    let start = word(bytes, offset_at).ok_or(Measure::Unknown)?;
-    let end = start.checked_add(entry_bytes * count).ok_or(Measure::Unknown)?;
-    if entry_bytes != expected_entry_bytes { Err(Measure::Unknown) } else { Ok(start..end) }
 }
 
 /// The end of a part whose offset and size stand at the given places.
-fn extent(bytes: &[u8], offset_at: usize, size_at: usize) -> Result<u64, Measure> {
-    let offset = word(bytes, offset_at).ok_or(Measure::Unknown)?;
-    let size = word(bytes, size_at).ok_or(Measure::Unknown)?;
-    offset.checked_add(size).ok_or(Measure::Unknown)
-}
-
-fn need(bytes: &[u8], length: usize) -> Result<(), Measure> {
-    if bytes.len() < length { Err(Measure::Needs(length)) } else { Ok(()) }
-}
-
-fn ptx(text: &[u8]) -> Option<Image> {
-    is_ptx(text).then(|| Image { kind: ImageKind::Ptx, length: text.len(), hash: hash(text) })
+fn extent(header: &[u8], offset_at: usize, size_at: usize) -> Option<u64> {
+    word(header, offset_at)?.checked_add(word(header, size_at)?)
 }
 
 /// PTX begins with blanks or comments, then its version; a byte-order mark is let pass.
@@ -276,14 +310,24 @@ fn word(bytes: &[u8], offset: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*field))
 }
 
-fn absorb(mut state: u64, bytes: &[u8]) -> u64 {
-    let (words, tail) = bytes.as_chunks::<8>();
-    for word in words {
-        state = mix(state ^ u64::from_le_bytes(*word), 0xd6e8_feb8_6659_fd93);
+/// Folds a stretch into the state; nothing if not all of it is there.
+fn absorb(mut state: u64, bytes: &impl Bytes, start: u64, length: u64) -> Option<u64> {
+    let mut buffer = vec![0; PIECE.min(length as usize)];
+    let (mut done, mut last) = (0, [0; 8]);
+    while done < length {
+        let piece = &mut buffer[..PIECE.min((length - done) as usize)];
+        if bytes.read(start + done, piece) < piece.len() {
+            return None;
+        }
+        done += piece.len() as u64;
+        let (words, tail) = piece.as_chunks::<8>();
+        for word in words {
+            state = mix(state ^ u64::from_le_bytes(*word), 0xd6e8_feb8_6659_fd93);
+        }
+        // Only the last piece has one.
+        last[..tail.len()].copy_from_slice(tail);
     }
-    let mut last = [0; 8];
-    last[..tail.len()].copy_from_slice(tail);
-    mix(state ^ u64::from_le_bytes(last), 0xa076_1d64_78bd_642f)
+    Some(mix(state ^ u64::from_le_bytes(last), 0xa076_1d64_78bd_642f))
 }
 
 /// Folds the 128-bit product, so that every bit of the input reaches every bit of the state.
@@ -375,13 +419,11 @@ mod tests {
     #[test]
     fn an_address_is_enough() {
         for image in [cubin(), fatbin(40), b".version 8.0\0".to_vec()] {
-            // SAFETY: each vector holds a whole image.
-            assert_eq!(unsafe { identify_at(image.as_ptr().cast()) }, identify(&image));
+            assert_eq!(identify_at(image.as_ptr().cast()), identify(&image));
         }
-        // SAFETY: null is answered without being read.
-        assert_eq!(unsafe { identify_at(core::ptr::null()) }, None);
-        // SAFETY: the first byte settles it.
-        assert_eq!(unsafe { identify_at([0_u8].as_ptr().cast()) }, None);
+        assert_eq!(identify_at(core::ptr::null()), None);
+        assert_eq!(identify_at(core::ptr::without_provenance(8)), None);
+        assert_eq!(identify_at([0_u8].as_ptr().cast()), None);
     }
 
     #[test]
@@ -392,13 +434,89 @@ mod tests {
         wrapper.extend((image.as_ptr().expose_provenance() as u64).to_le_bytes());
         wrapper.extend([0; 8]);
         check(&wrapper, Some((ImageKind::Wrapper, 24)));
-        // SAFETY: the wrapper points to a whole fatbin.
-        assert_eq!(unsafe { identify_at(wrapper.as_ptr().cast()) }, identify(&image));
+        assert_eq!(identify_at(wrapper.as_ptr().cast()), identify(&image));
 
         let itself = wrapper.as_ptr().expose_provenance() as u64;
         wrapper[8..16].copy_from_slice(&itself.to_le_bytes());
-        // SAFETY: the wrapper points to itself, which is readable.
-        assert_eq!(unsafe { identify_at(wrapper.as_ptr().cast()) }, None);
+        assert_eq!(identify_at(wrapper.as_ptr().cast()), None);
+        wrapper[8..16].copy_from_slice(&8_u64.to_le_bytes());
+        assert_eq!(identify_at(wrapper.as_ptr().cast()), None);
+    }
+
+    /// A copy of the bytes behind which nothing can be read.
+    fn at_the_edge(bytes: &[u8]) -> *const c_void {
+        const PAGE: usize = 4096;
+        let held = bytes.len().next_multiple_of(PAGE);
+        // SAFETY: a fresh mapping with a page to spare, which is given up again; the bytes fit before it.
+        unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let start = libc::mmap(core::ptr::null_mut(), held + PAGE, access, flags, -1, 0);
+            assert_ne!(start, libc::MAP_FAILED);
+            assert_eq!(libc::mprotect(start.add(held), PAGE, libc::PROT_NONE), 0);
+            let place = start.cast::<u8>().add(held - bytes.len());
+            place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            place.cast_const().cast()
+        }
+    }
+
+    #[test]
+    fn what_a_header_claims_need_not_be_there() {
+        assert_eq!(identify_at(at_the_edge(&fatbin(4000))), identify(&fatbin(4000)));
+        for claimed in [4001, 1 << 20, 1 << 32, LENGTH_LIMIT - 16, 1 << 63, u64::MAX] {
+            let mut longer = fatbin(4000);
+            longer[8..16].copy_from_slice(&claimed.to_le_bytes());
+            assert_eq!(identify_at(at_the_edge(&longer)), None, "{claimed}");
+        }
+        for table_at in [1 << 20, LENGTH_LIMIT, u64::MAX] {
+            let mut far = cubin();
+            far[40..48].copy_from_slice(&table_at.to_le_bytes());
+            assert_eq!(identify_at(at_the_edge(&far)), None, "{table_at}");
+        }
+        let mut many = cubin();
+        many[60..62].copy_from_slice(&u16::MAX.to_le_bytes());
+        assert_eq!(identify_at(at_the_edge(&many)), None);
+        let text = b".version 8.0\n";
+        assert_eq!(identify_at(at_the_edge(text)), identify(text), "a text without its NUL");
+        assert_eq!(identify_at(at_the_edge(b"/")), None);
+    }
+
+    #[test]
+    fn a_copy_is_the_image_alone_and_within_its_limit() {
+        let mut image = fatbin(400);
+        image.extend([9; 50]);
+        let copy = copy_at(image.as_ptr().cast(), 416);
+        assert_eq!(copy, Some((ImageKind::Fatbin, image[..416].to_vec())));
+        assert_eq!(copy_at(image.as_ptr().cast(), 415), None);
+    }
+
+    #[test]
+    fn a_file_has_the_identity_of_its_bytes() {
+        use std::io::Write;
+        let path = std::env::temp_dir().join(format!("apex-image-{}", std::process::id()));
+        for bytes in [cubin(), fatbin(70_000), b".version 8.0\0rest".to_vec(), b"no".to_vec()] {
+            File::create(&path).and_then(|mut file| file.write_all(&bytes)).unwrap();
+            assert_eq!(identify_file(&File::open(&path).unwrap()), identify(&bytes));
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+
+    /// Tunings name code by these numbers: they must not change.
+    #[test]
+    fn identities_stay_what_they_are() {
+        for (length, expected) in [
+            (0, 0x5c12_06ea_283f_e06a),
+            (1, 0x35ab_6585_8ba5_aaba),
+            (1_003, 0x0402_9f8c_a78a_8446),
+            (65_536, 0x649d_cfaf_2679_7b51),
+            (200_001, 0xe6a6_93f3_ff51_fc7a),
+            (WHOLE_LIMIT, 0xf273_e586_0977_89b6),
+            (WHOLE_LIMIT + 1, 0x4993_fd58_ca47_cf14),
+            (5_000_003, 0x7398_708a_be44_5ea2),
+        ] {
+            let ramp: Vec<u8> = (0..length).map(|nth| (nth % 251) as u8).collect();
+            assert_eq!(hash(&ramp), expected, "{length}");
+        }
     }
 
     #[test]
@@ -418,7 +536,7 @@ mod tests {
         let mut image = vec![0_u8; WHOLE_LIMIT + (1 << 20)];
         let plain = hash(&image);
         let last = image.len() - 1;
-        for index in [0, END_BYTES, last] {
+        for index in [0, END_BYTES as usize, last] {
             image[index] = 1;
             assert_ne!(hash(&image), plain, "{index}");
             image[index] = 0;

@@ -8,6 +8,8 @@
 //! that finds them all, so that no program meets its names by accident; whoever asks
 //! here for a symbol need not know which of the two it is.
 
+use crate::driver::{Driver, Function};
+use crate::types::{CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER, CUresult};
 use core::ffi::{CStr, c_char, c_void};
 use core::fmt;
 use std::ffi::CString;
@@ -108,6 +110,27 @@ impl Library {
         Ok(Library { handle, finder })
     }
 
+    /// Opens the driver that the loader gives a program for its name: under apex, the shim.
+    pub fn of_programs() -> Option<Library> {
+        // SAFETY: the name ends with a NUL; every CUDA program trusts the library of that name.
+        let handle = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
+        (!handle.is_null()).then_some(Library { handle, finder: None })
+    }
+
+    /// The functions of the driver that programs are given. One that it lacks answers that a newer driver is needed.
+    pub fn driver_of_programs() -> Option<Driver> {
+        extern "C" fn absent() -> CUresult {
+            CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER
+        }
+        let library = Library::of_programs()?;
+        let address = |function: Function| {
+            library.symbol(function.c_name()).unwrap_or(absent as *const c_void)
+        };
+        // SAFETY: a function of the driver has the signature of its row; the one that stands for an absent function
+        // looks at no argument. The library is never closed.
+        Some(unsafe { Driver::from_addresses(address) })
+    }
+
     /// Opens the driver's management library, which is found by its name wherever there is a driver.
     pub fn management() -> Option<Library> {
         // SAFETY: the name ends with a NUL; the library is the driver's own.
@@ -123,6 +146,29 @@ impl Library {
     /// The loader's handle, for the loader alone.
     pub fn handle(&self) -> *mut c_void {
         self.handle
+    }
+
+    /// A driver of all functions of the table.
+    ///
+    /// # Errors
+    ///
+    /// A function that the library lacks.
+    ///
+    /// # Safety
+    ///
+    /// Each function that the library has under a name of the table has the signature that the table gives for it.
+    pub unsafe fn driver(&self) -> Result<Driver, Function> {
+        let mut missing = None;
+        let address = |function: Function| {
+            self.symbol(function.c_name()).unwrap_or_else(|| {
+                missing = Some(function);
+                core::ptr::dangling()
+            })
+        };
+        // SAFETY: the caller vouches for the signatures; a driver that lacks a function is not given out, and the
+        // library is never closed.
+        let driver = unsafe { Driver::from_addresses(address) };
+        missing.map_or(Ok(driver), Err)
     }
 
     /// The address of an exported symbol or of a driver function, if the library has it.
@@ -184,5 +230,7 @@ mod tests {
         let library = open(libc_path).unwrap();
         assert!(library.symbol(c"malloc").is_some());
         assert!(library.symbol(c"cuInit").is_none());
+        // SAFETY: it has no function of the table.
+        assert!(unsafe { library.driver() }.is_err());
     }
 }

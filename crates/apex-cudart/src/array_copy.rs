@@ -10,7 +10,7 @@ use apex_cuda::types::{CUarray, CUstream};
 use crate::array::{descriptor, element_bytes};
 use crate::border::Answer;
 use crate::context::current;
-use crate::copy::{Lane, copy_rows, places, rows};
+use crate::copy::{StreamOrder, copy_rows, places, rows};
 use crate::errors::{Error, cudaErrorInvalidValue};
 use crate::layouts::{ARRAY, DriverCopy2D, Side2D};
 
@@ -31,7 +31,7 @@ unsafe fn copy_through_rows(
     (memory, address): (u32, u64),
     bytes: usize,
     is_to_array: bool,
-    lane: Lane,
+    order: StreamOrder,
 ) -> Answer {
     let found = descriptor(current()?, array)?;
     let row_bytes = found.extent.width * element_bytes(&found);
@@ -51,7 +51,7 @@ unsafe fn copy_through_rows(
         let within = array_side(array, x_bytes, y);
         let (source, target) = if is_to_array { (linear, within) } else { (within, linear) };
         // SAFETY: the caller vouches for both sides.
-        unsafe { copy_rows(DriverCopy2D { source, target, width_bytes, height }, lane) }?;
+        unsafe { copy_rows(DriverCopy2D { source, target, width_bytes, height }, order) }?;
         done += width_bytes * height;
         (x_bytes, y) = (0, y + height);
     }
@@ -67,11 +67,11 @@ unsafe fn to_array(
     source: *const c_void,
     bytes: usize,
     kind: u32,
-    lane: Lane,
+    order: StreamOrder,
 ) -> Answer {
     let linear = (linear_memory(kind, true)?, source.expose_provenance() as u64);
     // SAFETY: the caller vouches for the source.
-    unsafe { copy_through_rows(array, place, linear, bytes, true, lane) }
+    unsafe { copy_through_rows(array, place, linear, bytes, true, order) }
 }
 
 /// # Safety
@@ -83,11 +83,11 @@ unsafe fn from_array(
     place: (usize, usize),
     bytes: usize,
     kind: u32,
-    lane: Lane,
+    order: StreamOrder,
 ) -> Answer {
     let linear = (linear_memory(kind, false)?, target.expose_provenance() as u64);
     // SAFETY: the caller vouches for the target.
-    unsafe { copy_through_rows(array, place, linear, bytes, false, lane) }
+    unsafe { copy_through_rows(array, place, linear, bytes, false, order) }
 }
 
 /// Where the side is that is no array.
@@ -105,13 +105,13 @@ unsafe fn to_array_2d(
     (source, pitch): (*const c_void, usize),
     (width_bytes, height): (usize, usize),
     kind: u32,
-    lane: Lane,
+    order: StreamOrder,
 ) -> Answer {
     let memory = linear_memory(kind, true)?;
     let source = rows(memory, source.expose_provenance() as u64, pitch);
     let target = array_side(array, x_bytes, y);
     // SAFETY: the caller vouches for the source.
-    unsafe { copy_rows(DriverCopy2D { source, target, width_bytes, height }, lane) }
+    unsafe { copy_rows(DriverCopy2D { source, target, width_bytes, height }, order) }
 }
 
 /// # Safety
@@ -123,13 +123,13 @@ unsafe fn from_array_2d(
     (x_bytes, y): (usize, usize),
     (width_bytes, height): (usize, usize),
     kind: u32,
-    lane: Lane,
+    order: StreamOrder,
 ) -> Answer {
     let memory = linear_memory(kind, false)?;
     let target = rows(memory, target.expose_provenance() as u64, pitch);
     let source = array_side(array, x_bytes, y);
     // SAFETY: the caller vouches for the target.
-    unsafe { copy_rows(DriverCopy2D { source, target, width_bytes, height }, lane) }
+    unsafe { copy_rows(DriverCopy2D { source, target, width_bytes, height }, order) }
 }
 
 /// Copies rows from array to array.
@@ -138,12 +138,12 @@ fn between_arrays(
     source: (CUarray, usize, usize),
     width_bytes: usize,
     height: usize,
-    lane: Lane,
+    order: StreamOrder,
 ) -> Answer {
     let source = array_side(source.0, source.1, source.2);
     let target = array_side(target.0, target.1, target.2);
     // SAFETY: the driver knows how large arrays are.
-    unsafe { copy_rows(DriverCopy2D { source, target, width_bytes, height }, lane) }
+    unsafe { copy_rows(DriverCopy2D { source, target, width_bytes, height }, order) }
 }
 
 /// Copies bytes from array to array; only within one row of each, as more has no
@@ -152,9 +152,9 @@ fn bytes_between_arrays(
     target: (CUarray, usize, usize),
     source: (CUarray, usize, usize),
     bytes: usize,
-    lane: Lane,
+    order: StreamOrder,
 ) -> Answer {
-    between_arrays(target, source, bytes, 1, lane)
+    between_arrays(target, source, bytes, 1, order)
 }
 
 runtime! {
@@ -166,7 +166,7 @@ runtime! {
         bytes: usize,
         kind: u32,
     ) {
-        to_array(array, (x_bytes, y), source, bytes, kind, Lane::Waiting)
+        to_array(array, (x_bytes, y), source, bytes, kind, StreamOrder::Waiting)
     }
 
     fn cudaMemcpyToArray_ptds(
@@ -177,7 +177,7 @@ runtime! {
         bytes: usize,
         kind: u32,
     ) {
-        to_array(array, (x_bytes, y), source, bytes, kind, Lane::WaitingOwn)
+        to_array(array, (x_bytes, y), source, bytes, kind, StreamOrder::WaitingOwn)
     }
 
     fn cudaMemcpyToArrayAsync / cudaMemcpyToArrayAsync_ptsz(
@@ -189,7 +189,7 @@ runtime! {
         kind: u32,
         stream: CUstream,
     ) {
-        to_array(array, (x_bytes, y), source, bytes, kind, Lane::Stream(stream))
+        to_array(array, (x_bytes, y), source, bytes, kind, StreamOrder::Stream(stream))
     }
 
     fn cudaMemcpyFromArray(
@@ -200,7 +200,7 @@ runtime! {
         bytes: usize,
         kind: u32,
     ) {
-        from_array(target, array, (x_bytes, y), bytes, kind, Lane::Waiting)
+        from_array(target, array, (x_bytes, y), bytes, kind, StreamOrder::Waiting)
     }
 
     fn cudaMemcpyFromArray_ptds(
@@ -211,7 +211,7 @@ runtime! {
         bytes: usize,
         kind: u32,
     ) {
-        from_array(target, array, (x_bytes, y), bytes, kind, Lane::WaitingOwn)
+        from_array(target, array, (x_bytes, y), bytes, kind, StreamOrder::WaitingOwn)
     }
 
     fn cudaMemcpyFromArrayAsync / cudaMemcpyFromArrayAsync_ptsz(
@@ -223,7 +223,7 @@ runtime! {
         kind: u32,
         stream: CUstream,
     ) {
-        from_array(target, array, (x_bytes, y), bytes, kind, Lane::Stream(stream))
+        from_array(target, array, (x_bytes, y), bytes, kind, StreamOrder::Stream(stream))
     }
 
     fn cudaMemcpy2DToArray(
@@ -237,7 +237,7 @@ runtime! {
         kind: u32,
     ) {
         let (place, source, size) = ((x_bytes, y), (source, pitch), (width, height));
-        to_array_2d(array, place, source, size, kind, Lane::Waiting)
+        to_array_2d(array, place, source, size, kind, StreamOrder::Waiting)
     }
 
     fn cudaMemcpy2DToArray_ptds(
@@ -251,7 +251,7 @@ runtime! {
         kind: u32,
     ) {
         let (place, source, size) = ((x_bytes, y), (source, pitch), (width, height));
-        to_array_2d(array, place, source, size, kind, Lane::WaitingOwn)
+        to_array_2d(array, place, source, size, kind, StreamOrder::WaitingOwn)
     }
 
     fn cudaMemcpy2DToArrayAsync / cudaMemcpy2DToArrayAsync_ptsz(
@@ -266,7 +266,7 @@ runtime! {
         stream: CUstream,
     ) {
         let (place, source, size) = ((x_bytes, y), (source, pitch), (width, height));
-        to_array_2d(array, place, source, size, kind, Lane::Stream(stream))
+        to_array_2d(array, place, source, size, kind, StreamOrder::Stream(stream))
     }
 
     fn cudaMemcpy2DFromArray(
@@ -280,7 +280,7 @@ runtime! {
         kind: u32,
     ) {
         let (target, place, size) = ((target, pitch), (x_bytes, y), (width, height));
-        from_array_2d(target, array, place, size, kind, Lane::Waiting)
+        from_array_2d(target, array, place, size, kind, StreamOrder::Waiting)
     }
 
     fn cudaMemcpy2DFromArray_ptds(
@@ -294,7 +294,7 @@ runtime! {
         kind: u32,
     ) {
         let (target, place, size) = ((target, pitch), (x_bytes, y), (width, height));
-        from_array_2d(target, array, place, size, kind, Lane::WaitingOwn)
+        from_array_2d(target, array, place, size, kind, StreamOrder::WaitingOwn)
     }
 
     fn cudaMemcpy2DFromArrayAsync / cudaMemcpy2DFromArrayAsync_ptsz(
@@ -309,7 +309,7 @@ runtime! {
         stream: CUstream,
     ) {
         let (target, place, size) = ((target, pitch), (x_bytes, y), (width, height));
-        from_array_2d(target, array, place, size, kind, Lane::Stream(stream))
+        from_array_2d(target, array, place, size, kind, StreamOrder::Stream(stream))
     }
 
     fn cudaMemcpy2DArrayToArray(
@@ -325,7 +325,7 @@ runtime! {
     ) {
         places(kind)?;
         let (target, source) = ((target, target_x, target_y), (source, source_x, source_y));
-        between_arrays(target, source, width, height, Lane::Waiting)
+        between_arrays(target, source, width, height, StreamOrder::Waiting)
     }
 
     fn cudaMemcpy2DArrayToArray_ptds(
@@ -341,7 +341,7 @@ runtime! {
     ) {
         places(kind)?;
         let (target, source) = ((target, target_x, target_y), (source, source_x, source_y));
-        between_arrays(target, source, width, height, Lane::WaitingOwn)
+        between_arrays(target, source, width, height, StreamOrder::WaitingOwn)
     }
 
     fn cudaMemcpyArrayToArray(
@@ -356,7 +356,7 @@ runtime! {
     ) {
         places(kind)?;
         let (target, source) = ((target, target_x, target_y), (source, source_x, source_y));
-        bytes_between_arrays(target, source, bytes, Lane::Waiting)
+        bytes_between_arrays(target, source, bytes, StreamOrder::Waiting)
     }
 
     fn cudaMemcpyArrayToArray_ptds(
@@ -371,6 +371,6 @@ runtime! {
     ) {
         places(kind)?;
         let (target, source) = ((target, target_x, target_y), (source, source_x, source_y));
-        bytes_between_arrays(target, source, bytes, Lane::WaitingOwn)
+        bytes_between_arrays(target, source, bytes, StreamOrder::WaitingOwn)
     }
 }

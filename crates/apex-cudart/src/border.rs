@@ -9,7 +9,7 @@
 use core::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use apex_cuda::types::{CUDA_SUCCESS, CUresult};
+use apex_cuda::types::{CUDA_SUCCESS, CUresult, CUstream};
 
 use crate::errors::{Error, cudaErrorInvalidValue, cudaErrorUnknown, cudaSuccess, from_driver};
 
@@ -89,11 +89,19 @@ macro_rules! runtime_twin {
 /// The argument, or the thread's own stream where it is a stream and none is given.
 macro_rules! twin_argument {
     (stream $argument:ident) => {
-        $crate::stream::own($argument)
+        $crate::border::own_stream($argument)
     };
     ($other:ident $argument:ident) => {
         $argument
     };
+}
+
+/// The calling thread's own stream.
+pub(crate) const PER_THREAD: usize = 2;
+
+/// The stream, or the thread's own where none is given.
+pub(crate) fn own_stream(stream: CUstream) -> CUstream {
+    if stream.is_null() { core::ptr::without_provenance_mut(PER_THREAD) } else { stream }
 }
 
 /// Writes an answer that the caller must want.
@@ -174,5 +182,12 @@ mod tests {
         assert_eq!(last_error::peek(), cudaErrorInvalidValue);
         assert_eq!(last_error::take(), cudaErrorInvalidValue);
         assert_eq!(last_error::take(), cudaSuccess);
+    }
+
+    #[test]
+    fn no_stream_is_the_threads_own_in_a_twin() {
+        assert_eq!(own_stream(core::ptr::null_mut()).addr(), PER_THREAD);
+        let given: CUstream = core::ptr::without_provenance_mut(0x100);
+        assert_eq!(own_stream(given), given);
     }
 }

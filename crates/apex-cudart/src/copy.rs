@@ -23,7 +23,7 @@ pub(crate) const DEFAULT: u32 = 4;
 
 /// How a copy is ordered.
 #[derive(Clone, Copy)]
-pub(crate) enum Lane {
+pub(crate) enum StreamOrder {
     /// After all work of the legacy stream; the caller waits.
     Waiting,
     /// After the work of the thread's own stream; the caller waits.
@@ -54,7 +54,7 @@ pub(crate) unsafe fn copy(
     source: CUdeviceptr,
     bytes: usize,
     kind: u32,
-    lane: Lane,
+    order: StreamOrder,
 ) -> Answer {
     places(kind)?;
     let driver = current()?;
@@ -64,10 +64,10 @@ pub(crate) unsafe fn copy(
     // SAFETY: the caller vouches for both places.
     check(unsafe {
         match kind {
-            HOST_TO_DEVICE => to_device(driver, target, pointer(source), bytes, lane),
-            DEVICE_TO_HOST => to_host(driver, pointer(target), source, bytes, lane),
-            DEVICE_TO_DEVICE => within(driver, target, source, bytes, lane),
-            _ => by_address(driver, target, source, bytes, lane),
+            HOST_TO_DEVICE => to_device(driver, target, pointer(source), bytes, order),
+            DEVICE_TO_HOST => to_host(driver, pointer(target), source, bytes, order),
+            DEVICE_TO_DEVICE => within(driver, target, source, bytes, order),
+            _ => by_address(driver, target, source, bytes, order),
         }
     })
 }
@@ -84,14 +84,16 @@ unsafe fn to_device(
     target: CUdeviceptr,
     source: *const c_void,
     bytes: usize,
-    lane: Lane,
+    order: StreamOrder,
 ) -> CUresult {
     // SAFETY: the caller vouches for both places.
     unsafe {
-        match lane {
-            Lane::Waiting => (driver.cuMemcpyHtoD_v2)(target, source, bytes),
-            Lane::WaitingOwn => (driver.cuMemcpyHtoD_v2_ptds)(target, source, bytes),
-            Lane::Stream(stream) => (driver.cuMemcpyHtoDAsync_v2)(target, source, bytes, stream),
+        match order {
+            StreamOrder::Waiting => (driver.cuMemcpyHtoD_v2)(target, source, bytes),
+            StreamOrder::WaitingOwn => (driver.cuMemcpyHtoD_v2_ptds)(target, source, bytes),
+            StreamOrder::Stream(stream) => {
+                (driver.cuMemcpyHtoDAsync_v2)(target, source, bytes, stream)
+            }
         }
     }
 }
@@ -104,14 +106,16 @@ unsafe fn to_host(
     target: *mut c_void,
     source: CUdeviceptr,
     bytes: usize,
-    lane: Lane,
+    order: StreamOrder,
 ) -> CUresult {
     // SAFETY: the caller vouches for both places.
     unsafe {
-        match lane {
-            Lane::Waiting => (driver.cuMemcpyDtoH_v2)(target, source, bytes),
-            Lane::WaitingOwn => (driver.cuMemcpyDtoH_v2_ptds)(target, source, bytes),
-            Lane::Stream(stream) => (driver.cuMemcpyDtoHAsync_v2)(target, source, bytes, stream),
+        match order {
+            StreamOrder::Waiting => (driver.cuMemcpyDtoH_v2)(target, source, bytes),
+            StreamOrder::WaitingOwn => (driver.cuMemcpyDtoH_v2_ptds)(target, source, bytes),
+            StreamOrder::Stream(stream) => {
+                (driver.cuMemcpyDtoHAsync_v2)(target, source, bytes, stream)
+            }
         }
     }
 }
@@ -124,14 +128,16 @@ unsafe fn within(
     target: CUdeviceptr,
     source: CUdeviceptr,
     bytes: usize,
-    lane: Lane,
+    order: StreamOrder,
 ) -> CUresult {
     // SAFETY: the caller vouches for both places.
     unsafe {
-        match lane {
-            Lane::Waiting => (driver.cuMemcpyDtoD_v2)(target, source, bytes),
-            Lane::WaitingOwn => (driver.cuMemcpyDtoD_v2_ptds)(target, source, bytes),
-            Lane::Stream(stream) => (driver.cuMemcpyDtoDAsync_v2)(target, source, bytes, stream),
+        match order {
+            StreamOrder::Waiting => (driver.cuMemcpyDtoD_v2)(target, source, bytes),
+            StreamOrder::WaitingOwn => (driver.cuMemcpyDtoD_v2_ptds)(target, source, bytes),
+            StreamOrder::Stream(stream) => {
+                (driver.cuMemcpyDtoDAsync_v2)(target, source, bytes, stream)
+            }
         }
     }
 }
@@ -144,14 +150,14 @@ unsafe fn by_address(
     target: CUdeviceptr,
     source: CUdeviceptr,
     bytes: usize,
-    lane: Lane,
+    order: StreamOrder,
 ) -> CUresult {
     // SAFETY: the caller vouches for both places.
     unsafe {
-        match lane {
-            Lane::Waiting => (driver.cuMemcpy)(target, source, bytes),
-            Lane::WaitingOwn => (driver.cuMemcpy_ptds)(target, source, bytes),
-            Lane::Stream(stream) => (driver.cuMemcpyAsync)(target, source, bytes, stream),
+        match order {
+            StreamOrder::Waiting => (driver.cuMemcpy)(target, source, bytes),
+            StreamOrder::WaitingOwn => (driver.cuMemcpy_ptds)(target, source, bytes),
+            StreamOrder::Stream(stream) => (driver.cuMemcpyAsync)(target, source, bytes, stream),
         }
     }
 }
@@ -168,7 +174,7 @@ pub(crate) fn rows(memory: u32, address: u64, pitch: usize) -> Side2D {
 /// # Safety
 ///
 /// Both sides hold as many rows.
-pub(crate) unsafe fn copy_rows(copy: DriverCopy2D, lane: Lane) -> Answer {
+pub(crate) unsafe fn copy_rows(copy: DriverCopy2D, order: StreamOrder) -> Answer {
     let driver = current()?;
     if copy.width_bytes == 0 || copy.height == 0 {
         return Ok(());
@@ -176,11 +182,11 @@ pub(crate) unsafe fn copy_rows(copy: DriverCopy2D, lane: Lane) -> Answer {
     let copy = (&raw const copy).cast();
     // SAFETY: the caller vouches for both sides; the layout is the driver's.
     check(unsafe {
-        match lane {
+        match order {
             // This one takes pitches that the plain one does not.
-            Lane::Waiting => (driver.cuMemcpy2DUnaligned_v2)(copy),
-            Lane::WaitingOwn => (driver.cuMemcpy2DUnaligned_v2_ptds)(copy),
-            Lane::Stream(stream) => (driver.cuMemcpy2DAsync_v2)(copy, stream),
+            StreamOrder::Waiting => (driver.cuMemcpy2DUnaligned_v2)(copy),
+            StreamOrder::WaitingOwn => (driver.cuMemcpy2DUnaligned_v2_ptds)(copy),
+            StreamOrder::Stream(stream) => (driver.cuMemcpy2DAsync_v2)(copy, stream),
         }
     })
 }
@@ -194,7 +200,7 @@ unsafe fn copy_2d(
     width_bytes: usize,
     height: usize,
     kind: u32,
-    lane: Lane,
+    order: StreamOrder,
 ) -> Answer {
     let (from, to) = places(kind)?;
     if height > 1 && (width_bytes > target_pitch || width_bytes > source_pitch) {
@@ -203,7 +209,7 @@ unsafe fn copy_2d(
     let source = rows(from, source.expose_provenance() as u64, source_pitch);
     let target = rows(to, target.expose_provenance() as u64, target_pitch);
     // SAFETY: the caller vouches for both places.
-    unsafe { copy_rows(DriverCopy2D { source, target, width_bytes, height }, lane) }
+    unsafe { copy_rows(DriverCopy2D { source, target, width_bytes, height }, order) }
 }
 
 /// # Safety
@@ -214,20 +220,20 @@ unsafe fn copy_1d(
     source: *const c_void,
     bytes: usize,
     kind: u32,
-    lane: Lane,
+    order: StreamOrder,
 ) -> Answer {
     let (target, source) = (target.expose_provenance() as u64, source.expose_provenance() as u64);
     // SAFETY: the caller vouches for both places.
-    unsafe { copy(target, source, bytes, kind, lane) }
+    unsafe { copy(target, source, bytes, kind, order) }
 }
 
 runtime! {
     fn cudaMemcpy(target: *mut c_void, source: *const c_void, bytes: usize, kind: u32) {
-        copy_1d(target, source, bytes, kind, Lane::Waiting)
+        copy_1d(target, source, bytes, kind, StreamOrder::Waiting)
     }
 
     fn cudaMemcpy_ptds(target: *mut c_void, source: *const c_void, bytes: usize, kind: u32) {
-        copy_1d(target, source, bytes, kind, Lane::WaitingOwn)
+        copy_1d(target, source, bytes, kind, StreamOrder::WaitingOwn)
     }
 
     fn cudaMemcpyAsync / cudaMemcpyAsync_ptsz(
@@ -237,7 +243,7 @@ runtime! {
         kind: u32,
         stream: CUstream,
     ) {
-        copy_1d(target, source, bytes, kind, Lane::Stream(stream))
+        copy_1d(target, source, bytes, kind, StreamOrder::Stream(stream))
     }
 
     fn cudaMemcpy2D(
@@ -250,7 +256,7 @@ runtime! {
         kind: u32,
     ) {
         let (target, source) = ((target, target_pitch), (source, source_pitch));
-        copy_2d(target, source, width, height, kind, Lane::Waiting)
+        copy_2d(target, source, width, height, kind, StreamOrder::Waiting)
     }
 
     fn cudaMemcpy2D_ptds(
@@ -263,7 +269,7 @@ runtime! {
         kind: u32,
     ) {
         let (target, source) = ((target, target_pitch), (source, source_pitch));
-        copy_2d(target, source, width, height, kind, Lane::WaitingOwn)
+        copy_2d(target, source, width, height, kind, StreamOrder::WaitingOwn)
     }
 
     fn cudaMemcpy2DAsync / cudaMemcpy2DAsync_ptsz(
@@ -277,7 +283,7 @@ runtime! {
         stream: CUstream,
     ) {
         let (target, source) = ((target, target_pitch), (source, source_pitch));
-        copy_2d(target, source, width, height, kind, Lane::Stream(stream))
+        copy_2d(target, source, width, height, kind, StreamOrder::Stream(stream))
     }
 
     fn cudaMemcpyPeer(
@@ -368,7 +374,8 @@ mod tests {
     fn a_row_wider_than_its_pitch_is_refused() {
         let nothing = core::ptr::null_mut();
         // SAFETY: refused before anything is read.
-        let answer = unsafe { copy_2d((nothing, 8), (nothing, 16), 12, 2, DEFAULT, Lane::Waiting) };
+        let answer =
+            unsafe { copy_2d((nothing, 8), (nothing, 16), 12, 2, DEFAULT, StreamOrder::Waiting) };
         assert_eq!(answer, Err(cudaErrorInvalidPitchValue));
     }
 }

@@ -13,7 +13,7 @@ use crate::array::{descriptor, element_bytes};
 use crate::border::{Answer, check, get, put_if_wanted};
 use crate::context::{current, primary};
 use crate::copy::{
-    DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST, Lane, places,
+    DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST, StreamOrder, places,
 };
 use crate::errors::{Error, cudaErrorInvalidValue};
 use crate::layouts::{
@@ -121,7 +121,7 @@ pub(crate) fn from_driver(driver: &Driver, copy: &DriverCopy3D) -> Result<Copy3D
 /// # Safety
 ///
 /// Both sides hold what is copied.
-unsafe fn copy_3d(given: *const Copy3D, lane: Lane) -> Answer {
+unsafe fn copy_3d(given: *const Copy3D, order: StreamOrder) -> Answer {
     let driver = current()?;
     // SAFETY: the caller vouches for `given`.
     let given = unsafe { get(given) }?;
@@ -133,10 +133,10 @@ unsafe fn copy_3d(given: *const Copy3D, lane: Lane) -> Answer {
     let copy = (&raw const copy).cast();
     // SAFETY: the caller vouches for both sides; the layout is the driver's.
     check(unsafe {
-        match lane {
-            Lane::Waiting => (driver.cuMemcpy3D_v2)(copy),
-            Lane::WaitingOwn => (driver.cuMemcpy3D_v2_ptds)(copy),
-            Lane::Stream(stream) => (driver.cuMemcpy3DAsync_v2)(copy, stream),
+        match order {
+            StreamOrder::Waiting => (driver.cuMemcpy3D_v2)(copy),
+            StreamOrder::WaitingOwn => (driver.cuMemcpy3D_v2_ptds)(copy),
+            StreamOrder::Stream(stream) => (driver.cuMemcpy3DAsync_v2)(copy, stream),
         }
     })
 }
@@ -144,7 +144,7 @@ unsafe fn copy_3d(given: *const Copy3D, lane: Lane) -> Answer {
 /// # Safety
 ///
 /// Both sides hold what is copied.
-unsafe fn copy_3d_peer(given: *const PeerCopy3D, lane: Lane) -> Answer {
+unsafe fn copy_3d_peer(given: *const PeerCopy3D, order: StreamOrder) -> Answer {
     let driver = current()?;
     // SAFETY: the caller vouches for `given`.
     let given = unsafe { get(given) }?;
@@ -166,40 +166,40 @@ unsafe fn copy_3d_peer(given: *const PeerCopy3D, lane: Lane) -> Answer {
     let copy = (&raw const copy).cast();
     // SAFETY: the caller vouches for both sides; the layout is the driver's.
     check(unsafe {
-        match lane {
-            Lane::Waiting => (driver.cuMemcpy3DPeer)(copy),
-            Lane::WaitingOwn => (driver.cuMemcpy3DPeer_ptds)(copy),
-            Lane::Stream(stream) => (driver.cuMemcpy3DPeerAsync)(copy, stream),
+        match order {
+            StreamOrder::Waiting => (driver.cuMemcpy3DPeer)(copy),
+            StreamOrder::WaitingOwn => (driver.cuMemcpy3DPeer_ptds)(copy),
+            StreamOrder::Stream(stream) => (driver.cuMemcpy3DPeerAsync)(copy, stream),
         }
     })
 }
 
 runtime! {
     fn cudaMemcpy3D(copy: *const Copy3D) {
-        copy_3d(copy, Lane::Waiting)
+        copy_3d(copy, StreamOrder::Waiting)
     }
 
     fn cudaMemcpy3D_ptds(copy: *const Copy3D) {
-        copy_3d(copy, Lane::WaitingOwn)
+        copy_3d(copy, StreamOrder::WaitingOwn)
     }
 
     fn cudaMemcpy3DAsync / cudaMemcpy3DAsync_ptsz(copy: *const Copy3D, stream: CUstream) {
-        copy_3d(copy, Lane::Stream(stream))
+        copy_3d(copy, StreamOrder::Stream(stream))
     }
 
     fn cudaMemcpy3DPeer(copy: *const PeerCopy3D) {
-        copy_3d_peer(copy, Lane::Waiting)
+        copy_3d_peer(copy, StreamOrder::Waiting)
     }
 
     fn cudaMemcpy3DPeer_ptds(copy: *const PeerCopy3D) {
-        copy_3d_peer(copy, Lane::WaitingOwn)
+        copy_3d_peer(copy, StreamOrder::WaitingOwn)
     }
 
     fn cudaMemcpy3DPeerAsync / cudaMemcpy3DPeerAsync_ptsz(
         copy: *const PeerCopy3D,
         stream: CUstream,
     ) {
-        copy_3d_peer(copy, Lane::Stream(stream))
+        copy_3d_peer(copy, StreamOrder::Stream(stream))
     }
 
     fn cudaMemcpy3DWithAttributesAsync / cudaMemcpy3DWithAttributesAsync_ptsz(

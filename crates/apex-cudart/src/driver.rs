@@ -5,11 +5,10 @@
 //! newer one is needed. The library stays open, because its functions are in use
 //! until the process ends.
 
-use core::ffi::c_void;
 use std::sync::OnceLock;
 
-use apex_cuda::types::{CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER, CUDA_SUCCESS, CUresult};
-use apex_cuda::{Driver, Function};
+use apex_cuda::types::CUDA_SUCCESS;
+use apex_cuda::{Driver, Library};
 
 use crate::errors::{Error, cudaErrorInsufficientDriver, from_driver};
 use crate::version::version;
@@ -24,7 +23,7 @@ pub(crate) fn driver() -> Result<&'static Driver, Error> {
 /// The driver as it was found, initialised or not.
 pub(crate) fn opened() -> Result<&'static Driver, Error> {
     static DRIVER: OnceLock<Option<Driver>> = OnceLock::new();
-    DRIVER.get_or_init(open).as_ref().ok_or(cudaErrorInsufficientDriver)
+    DRIVER.get_or_init(Library::driver_of_programs).as_ref().ok_or(cudaErrorInsufficientDriver)
 }
 
 fn initialise(driver: &Driver) -> Result<(), Error> {
@@ -39,27 +38,4 @@ fn initialise(driver: &Driver) -> Result<(), Error> {
         }
     };
     if result == CUDA_SUCCESS { Ok(()) } else { Err(from_driver(result)) }
-}
-
-fn open() -> Option<Driver> {
-    // SAFETY: loading runs the constructors of the driver that the system, or apex,
-    // offers to every program under this name.
-    let library =
-        unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        return None;
-    }
-    let address = |function: Function| {
-        // SAFETY: the library was opened above and is never closed.
-        let found = unsafe { libc::dlsym(library, function.c_name().as_ptr()) };
-        if found.is_null() { absent as *const c_void } else { found.cast_const() }
-    };
-    // SAFETY: a function of the driver has the signature of its row; the one that
-    // stands for an absent function looks at no argument, and C lets it be called
-    // with any.
-    Some(unsafe { Driver::from_addresses(address) })
-}
-
-extern "C" fn absent() -> CUresult {
-    CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER
 }

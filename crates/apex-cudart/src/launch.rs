@@ -15,14 +15,13 @@ use apex_cuda::types::{
     CUlaunchAttribute, CUlaunchConfig, CUresult, CUstream,
 };
 
-use crate::border::{Answer, check, get, guarded, put};
+use crate::border::{Answer, check, get, guarded, own_stream, put};
 use crate::context::{current, device, device_of};
 use crate::errors::{
     Error, cudaErrorInvalidConfiguration, cudaErrorInvalidDeviceFunction, cudaErrorInvalidValue,
     cudaErrorMissingConfiguration,
 };
 use crate::registry::{self, Code, Handle};
-use crate::stream;
 
 /// `dim3`.
 #[repr(C)]
@@ -231,7 +230,7 @@ runtime! {
         arguments: *mut *mut c_void,
     ) {
         let config = get(config)?;
-        launch_with(LaunchConfig { stream: stream::own(config.stream), ..config }, func, arguments)
+        launch_with(LaunchConfig { stream: own_stream(config.stream), ..config }, func, arguments)
     }
 
     fn cudaLaunchCooperativeKernel / cudaLaunchCooperativeKernel_ptsz(

@@ -12,6 +12,16 @@
 //! two signatures, the functions here are called `cudart12_NAME` and `cudart13_NAME`
 //! and get their public name at that link; `link/libcudart.so.1x.exports` say which.
 //! What is exported but not answered stands in `unsupported.rs`.
+//!
+//! | storey | files, the lowest first |
+//! |---|---|
+//! | plain | `errors`, `layouts`, `version` |
+//! | border | `last_error`, `border` (C arguments and answers) |
+//! | state | `driver`, `load`, `registry` (what was registered before `main`), `context` |
+//! | functions | all others, one file for each subject |
+//!
+//! A storey knows those below it and none above. Among the functions some files lend their
+//! readers of arguments to others, and never in a circle.
 
 #![allow(non_snake_case, reason = "the functions bear the runtime's own names")]
 #![cfg_attr(test, allow(dead_code, reason = "the exported functions are called from C alone"))]
@@ -29,6 +39,7 @@ mod copy3d;
 mod device;
 mod driver;
 mod entry;
+mod error_functions;
 mod errors;
 mod event;
 mod exec;
@@ -57,3 +68,4 @@ mod symbol;
 mod texture;
 mod unsupported;
 mod version;
+mod version_functions;

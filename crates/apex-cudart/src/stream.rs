@@ -9,17 +9,9 @@ use apex_cuda::types::{
     CUevent, CUhostFn, CUstream, CUstreamAttrID, CUstreamAttrValue, CUstreamCallback,
 };
 
-use crate::border::{check, wanted};
+use crate::border::{PER_THREAD, check, own_stream, wanted};
 use crate::context::current;
 use crate::errors::cudaErrorInvalidResourceHandle;
-
-/// The calling thread's own stream.
-const PER_THREAD: usize = 2;
-
-/// The stream, or the thread's own where none is given.
-pub(crate) fn own(stream: CUstream) -> CUstream {
-    if stream.is_null() { core::ptr::without_provenance_mut(PER_THREAD) } else { stream }
-}
 
 runtime! {
     fn cudaStreamCreate(out: *mut CUstream) {
@@ -80,7 +72,7 @@ runtime! {
     }
 
     fn cudaStreamCopyAttributes_ptsz(target: CUstream, source: CUstream) {
-        check((current()?.cuStreamCopyAttributes)(own(target), own(source)))
+        check((current()?.cuStreamCopyAttributes)(own_stream(target), own_stream(source)))
     }
 
     fn cudaStreamGetAttribute / cudaStreamGetAttribute_ptsz(
@@ -139,17 +131,5 @@ runtime! {
 
     fn cudaCtxResetPersistingL2Cache() {
         check((current()?.cuCtxResetPersistingL2Cache)())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_stream_is_the_threads_own_in_a_twin() {
-        assert_eq!(own(core::ptr::null_mut()).addr(), PER_THREAD);
-        let given: CUstream = core::ptr::without_provenance_mut(0x100);
-        assert_eq!(own(given), given);
     }
 }

@@ -6,7 +6,7 @@ use apex_cuda::types::CUstream;
 
 use crate::border::{Answer, put};
 use crate::context::current;
-use crate::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, Lane, copy};
+use crate::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, StreamOrder, copy};
 use crate::errors::{Error, cudaErrorInvalidMemcpyDirection, cudaErrorInvalidValue};
 use crate::registry;
 
@@ -44,11 +44,11 @@ unsafe fn to(
     bytes: usize,
     offset: usize,
     kind: u32,
-    lane: Lane,
+    order: StreamOrder,
 ) -> Answer {
     to_variable(kind)?;
     // SAFETY: the variable has the part; the caller vouches for the source.
-    unsafe { copy(part(symbol, offset, bytes)?, source.addr() as u64, bytes, kind, lane) }
+    unsafe { copy(part(symbol, offset, bytes)?, source.addr() as u64, bytes, kind, order) }
 }
 
 /// # Safety
@@ -60,11 +60,11 @@ unsafe fn from(
     bytes: usize,
     offset: usize,
     kind: u32,
-    lane: Lane,
+    order: StreamOrder,
 ) -> Answer {
     from_variable(kind)?;
     // SAFETY: the variable has the part; the caller vouches for the target.
-    unsafe { copy(target.addr() as u64, part(symbol, offset, bytes)?, bytes, kind, lane) }
+    unsafe { copy(target.addr() as u64, part(symbol, offset, bytes)?, bytes, kind, order) }
 }
 
 runtime! {
@@ -85,7 +85,7 @@ runtime! {
         offset: usize,
         kind: u32,
     ) {
-        to(symbol, source, bytes, offset, kind, Lane::Waiting)
+        to(symbol, source, bytes, offset, kind, StreamOrder::Waiting)
     }
 
     fn cudaMemcpyToSymbol_ptds(
@@ -95,7 +95,7 @@ runtime! {
         offset: usize,
         kind: u32,
     ) {
-        to(symbol, source, bytes, offset, kind, Lane::WaitingOwn)
+        to(symbol, source, bytes, offset, kind, StreamOrder::WaitingOwn)
     }
 
     fn cudaMemcpyToSymbolAsync / cudaMemcpyToSymbolAsync_ptsz(
@@ -106,7 +106,7 @@ runtime! {
         kind: u32,
         stream: CUstream,
     ) {
-        to(symbol, source, bytes, offset, kind, Lane::Stream(stream))
+        to(symbol, source, bytes, offset, kind, StreamOrder::Stream(stream))
     }
 
     fn cudaMemcpyFromSymbol(
@@ -116,7 +116,7 @@ runtime! {
         offset: usize,
         kind: u32,
     ) {
-        from(target, symbol, bytes, offset, kind, Lane::Waiting)
+        from(target, symbol, bytes, offset, kind, StreamOrder::Waiting)
     }
 
     fn cudaMemcpyFromSymbol_ptds(
@@ -126,7 +126,7 @@ runtime! {
         offset: usize,
         kind: u32,
     ) {
-        from(target, symbol, bytes, offset, kind, Lane::WaitingOwn)
+        from(target, symbol, bytes, offset, kind, StreamOrder::WaitingOwn)
     }
 
     fn cudaMemcpyFromSymbolAsync / cudaMemcpyFromSymbolAsync_ptsz(
@@ -137,6 +137,6 @@ runtime! {
         kind: u32,
         stream: CUstream,
     ) {
-        from(target, symbol, bytes, offset, kind, Lane::Stream(stream))
+        from(target, symbol, bytes, offset, kind, StreamOrder::Stream(stream))
     }
 }

@@ -1,15 +1,16 @@
 //! Compares a session with a baseline: makes both sides from their rows, lets the policy decide, shows it.
 //!
 //! Of each kernel and shape a bounded number of measured times is kept, evenly over the session. The program's
-//! own times are those of sixteen even parts of its launches after the first quarter, which is warm-up.
+//! own times are its wall time and those of sixteen even parts of its launches after the first quarter, which is
+//! warm-up. Whether a kernel ran at all is told by its executions, not by its times.
 
 use crate::names::{Demangled, shorten};
 use crate::progress::Progress;
 use crate::read::Stored;
-use crate::show::{count, nanos, percent};
+use crate::show::{count, counted, nanos, percent};
 use crate::summary::SCHEMA;
 use apex_core::event::{LaunchShape, TimeBasis, What};
-use apex_policy::advise::check::{Checked, Compared, KernelTimes, Side, Verdict, check};
+use apex_policy::advise::check::{Checked, Compared, Side, Subject, Verdict, check};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -36,11 +37,13 @@ pub struct Document {
 /// One thing that was compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedDocument {
+    /// `wall-time`, `each-launch` (the program's time for one launch with all that belongs to it) or `kernel`.
+    pub subject: &'static str,
     /// The kernel; null for the program.
     pub kernel: Option<String>,
     /// Its shape.
     pub shape: String,
-    /// Median before, in nanoseconds; for the program, of one launch with all that belongs to it.
+    /// Median before, in nanoseconds.
     pub before_ns: f64,
     /// Median after.
     pub after_ns: f64,
@@ -50,8 +53,8 @@ pub struct ComparedDocument {
     pub slower: f64,
     /// Share of the baseline's kernel time; 1 for the program.
     pub weight: f64,
-    /// One less the probability that chance makes such a difference.
-    pub confidence: f64,
+    /// One less the probability that chance makes such a difference; null for the wall time, of which there is one.
+    pub confidence: Option<f64>,
     /// `fine`, `regression` or `inconclusive`.
     pub verdict: &'static str,
     /// Why it is slower, where it is.
@@ -80,8 +83,14 @@ pub fn of_sessions(
 }
 
 fn document(one: &Compared) -> ComparedDocument {
+    let (subject, kernel) = match &one.subject {
+        Subject::WallTime => ("wall-time", None),
+        Subject::EachLaunch => ("each-launch", None),
+        Subject::Kernel(name) => ("kernel", Some(name.clone())),
+    };
     ComparedDocument {
-        kernel: one.kernel.clone(),
+        subject,
+        kernel,
         shape: one.shape.clone(),
         before_ns: one.median_ns.0,
         after_ns: one.median_ns.1,
@@ -127,10 +136,17 @@ fn side(stored: &mut Stored, progress: &mut Progress) -> Side {
         driver: summary.driver.clone().unwrap_or_default(),
         launches: total,
         parts_ns: parts.times,
+        wall_ns: summary.wall_ns as f64,
+        gpu_ns: summary.busy_ns(),
+        waited_ns: summary.waited_ns() as f64,
+        lost: summary.own.missing(),
         clock_mhz: clocks.as_ref().map(|clocks| clocks.mean_mhz),
         clock_reason: clocks.map(|clocks| clocks.reason).unwrap_or_default(),
         ..Side::default()
     };
+    for kernel in summary.kernels.iter().filter(|kernel| !kernel.graph) {
+        side.kernels.entry(kernel.name.clone()).or_default().calls += kernel.calls;
+    }
     let mut names = Demangled::default();
     for ((process, kernel, shape), (calls, samples)) in times {
         let Some(facts) = known.kernel(process, kernel) else { continue };
@@ -138,11 +154,10 @@ fn side(stored: &mut Stored, progress: &mut Progress) -> Side {
             .into_iter()
             .find(|basis| !samples[usize::from(basis.code())].kept.is_empty());
         let Some(basis) = best else { continue };
-        let entry = side.kernels.entry(names.name(&facts.name).to_owned()).or_insert(KernelTimes {
-            code: facts.image_hash,
-            registers: facts.registers,
-            ..KernelTimes::default()
-        });
+        let entry = side.kernels.entry(names.name(&facts.name).to_owned()).or_default();
+        if entry.shapes.is_empty() {
+            (entry.code, entry.registers) = (facts.image_hash, facts.registers);
+        }
         let same = entry.shapes.entry(words(&shape)).or_default();
         same.calls += calls;
         same.basis = basis.word().into();
@@ -226,40 +241,45 @@ fn words(shape: &LaunchShape) -> String {
 /// The comparison as text.
 #[must_use]
 pub fn show(document: &Document, rows: usize, width: usize) -> String {
-    let slow: Vec<&ComparedDocument> =
-        document.compared.iter().filter(|one| one.verdict == "regression").collect();
+    let slow = document.compared.iter().filter(|one| one.verdict == "regression").count() as u64;
+    let all = counted(document.compared.len() as u64, "comparison", "comparisons");
+    let tolerance = percent(document.tolerance);
     let mut text = match document.verdict {
-        "regression" => format!(
-            "regression: {} of {} comparisons are slower than {} allows\n",
-            slow.len(),
-            document.compared.len(),
-            percent(document.tolerance)
-        ),
-        "fine" => format!(
-            "fine: nothing of {} comparisons is slower than {} allows\n",
-            document.compared.len(),
-            percent(document.tolerance)
-        ),
-        _ => format!("inconclusive: {} comparisons do not decide it\n", document.compared.len()),
+        "regression" if slow == 1 => {
+            format!("regression: 1 of {all} is slower than {tolerance} allows\n")
+        }
+        "regression" => format!("regression: {slow} of {all} are slower than {tolerance} allows\n"),
+        "fine" => format!("fine: nothing of {all} is slower than {tolerance} allows\n"),
+        _ => format!("inconclusive: {all} do not decide it\n"),
     };
     let order = |one: &&ComparedDocument| (one.verdict != "regression", one.kernel.is_some());
     let mut shown: Vec<&ComparedDocument> = document.compared.iter().collect();
     shown.sort_by_key(order);
     for one in shown.iter().take(rows) {
-        let name = one.kernel.as_deref().map_or("the program, for each launch".into(), |kernel| {
-            format!("{} {}", shorten(kernel, width.saturating_sub(90).max(24)), one.shape)
-        });
+        let name = match (one.subject, &one.kernel) {
+            (_, Some(kernel)) => {
+                format!("{} {}", shorten(kernel, width.saturating_sub(90).max(24)), one.shape)
+            }
+            ("wall-time", _) => "the program, wall time".into(),
+            _ => "the program, for each launch".into(),
+        };
+        let basis = match one.confidence {
+            Some(confidence) => format!(
+                "confidence {:.1} %, {} and {} times",
+                confidence * 100.0,
+                count(one.samples.0 as u64),
+                count(one.samples.1 as u64)
+            ),
+            None => "one run each".into(),
+        };
         let cause = one.likely_cause.map_or(String::new(), |cause| format!("; likely {cause}"));
         let _ = writeln!(
             text,
-            "  {:<12} {:>9} → {:>9} ({:+.1} %, confidence {:.1} %, {} and {} times, weight {}){cause}  {name}",
+            "  {:<12} {:>9} → {:>9} ({:+.1} %, {basis}, weight {}){cause}  {name}",
             one.verdict,
             nanos(one.before_ns),
             nanos(one.after_ns),
             one.slower * 100.0,
-            one.confidence * 100.0,
-            count(one.samples.0 as u64),
-            count(one.samples.1 as u64),
             percent(one.weight)
         );
     }

@@ -11,14 +11,17 @@
 use crate::interpolate::Interpolator;
 use crate::known::{Known, KnownProcess};
 use crate::resolve::Resolver;
-use crate::row::Row;
-use apex_core::event::Event;
+use crate::row::{Row, call_name};
+use crate::summary::UnderWay;
+use apex_core::alive::is_taken;
+use apex_core::event::{CallId, Event};
 use apex_core::facts::read_all;
-use apex_core::ring::{Counters, Reader, ReaderError};
+use apex_core::ring::{Counters, ProcessHeader, Reader, ReaderError};
 use apex_core::time::{Anchor, Clock, Scale};
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -36,6 +39,12 @@ pub struct Collector {
     seen: HashSet<PathBuf>,
     known: Known,
     ended: Counters,
+    under_way: Vec<UnderWay>,
+    /// Rings that could not be opened at the last look, for want of descriptors or memory.
+    shut: usize,
+    said_shut: bool,
+    /// Processes that still ran when their rings were closed.
+    left: Vec<u32>,
     notes: Vec<String>,
     liveness_checked: Instant,
     batch: Vec<(u32, Event)>,
@@ -80,6 +89,10 @@ impl Collector {
             seen: HashSet::new(),
             known: Known::default(),
             ended: Counters::default(),
+            under_way: Vec::new(),
+            shut: 0,
+            said_shut: false,
+            left: Vec::new(),
             notes: Vec::new(),
             liveness_checked: Instant::now(),
             batch: Vec::new(),
@@ -114,7 +127,7 @@ impl Collector {
         let mut look = Look::default();
         for place in 0..self.rings.len() {
             // Asked before the drain: whatever a dead process wrote is then found by this drain.
-            let ended = check_liveness && has_ended(self.rings[place].reader.header().pid);
+            let ended = check_liveness && has_ended(&self.rings[place].reader);
             self.rings[place].gone |= ended;
             self.drain(place, &mut look);
             self.hand_on(place, &mut look, &mut sink);
@@ -123,13 +136,33 @@ impl Collector {
         look
     }
 
-    /// Hands on the rows that still wait for a time, because their threads may make no further call.
+    /// Ends every ring: hands on the rows that still wait for a time, because their threads may make no further
+    /// call, and removes the file. Rings for which there was no descriptor so far are read now. Those that
+    /// still cannot be opened stay, for a later collector.
     pub fn finish(&mut self, mut sink: impl FnMut(&Known, Row)) {
-        for place in 0..self.rings.len() {
-            self.batch.clear();
-            self.rings[place].interpolator.finish(&mut self.batch);
-            self.hand_on(place, &mut Look::default(), &mut sink);
+        loop {
+            for place in 0..self.rings.len() {
+                let reader = &self.rings[place].reader;
+                let pid = reader.header().pid;
+                self.left.extend((!has_ended(reader)).then_some(pid));
+                self.rings[place].gone = true;
+                self.drain(place, &mut Look::default());
+                self.hand_on(place, &mut Look::default(), &mut sink);
+            }
+            self.retire();
+            if self.shut > 0 {
+                self.find_new_files();
+            }
+            if self.rings.is_empty() {
+                return;
+            }
         }
+    }
+
+    /// Whether rings were left unread by [`Collector::finish`].
+    #[must_use]
+    pub fn leaves_rings(&self) -> bool {
+        self.shut > 0
     }
 
     /// What is known of the processes.
@@ -141,9 +174,27 @@ impl Collector {
     /// All counters, ended processes included, with times still in ticks.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.rings.iter().fold(self.ended, |sum, rings| {
-            rings.reader.counters().map_or(sum, |counters| add(sum, counters))
-        })
+        let all = self.rings.iter().filter_map(|rings| rings.reader.counters().ok());
+        let mut all = all.fold(self.ended.clone(), |sum, counters| add(sum, &counters));
+        // Each holds one event at least: the birth of its thread.
+        all.lost += self.shut as u64;
+        all
+    }
+
+    /// Calls that had not returned when their process ended, the longest first.
+    #[must_use]
+    pub fn under_way(&self) -> Vec<UnderWay> {
+        let ended = self.rings.iter().filter(|rings| has_ended(&rings.reader));
+        let last = ended.flat_map(|rings| rings.calls_under_way(&self.scale));
+        let mut calls: Vec<UnderWay> = self.under_way.iter().cloned().chain(last).collect();
+        calls.sort_by_key(|call| (Reverse(call.host_ns), call.pid, call.tid));
+        calls
+    }
+
+    /// Nanoseconds of one tick.
+    #[must_use]
+    pub fn nanos_per_tick(&self) -> f64 {
+        self.scale.nanos_per_tick()
     }
 
     /// Nanoseconds of a number of ticks.
@@ -163,24 +214,20 @@ impl Collector {
         std::mem::take(&mut self.notes)
     }
 
-    /// Processes that still run.
+    /// Processes that ran on when their rings were closed.
     #[must_use]
-    pub fn running(&self) -> Vec<u32> {
-        self.rings
-            .iter()
-            .map(|rings| rings.reader.header().pid)
-            .filter(|&pid| !has_ended(pid))
-            .collect()
+    pub fn running(&self) -> &[u32] {
+        &self.left
     }
 
     fn find_new_files(&mut self) {
-        let Ok(entries) = fs::read_dir(&self.directory) else { return };
-        let mut paths: Vec<PathBuf> = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.extension().is_some_and(|end| end == "ring"))
-            .filter(|path| !self.seen.contains(path))
-            .collect();
-        paths.sort();
+        let mut paths = match ring_files(&self.directory) {
+            Ok(paths) => paths,
+            Err(error) if passes(&error) => return self.shut(1, &self.directory.clone(), &error),
+            Err(_) => return,
+        };
+        paths.retain(|path| !self.seen.contains(path));
+        self.shut = 0;
         for path in paths {
             match File::options().read(true).write(true).open(&path).map(Reader::open) {
                 Ok(Err(ReaderError::NotReady)) => {}
@@ -190,13 +237,22 @@ impl Collector {
                     self.add(number, &path, reader);
                 }
                 Ok(Err(error)) => self.refuse(path, &error.to_string()),
+                Err(error) if passes(&error) => self.shut(self.shut + 1, &path, &error),
                 Err(error) => self.refuse(path, &error.to_string()),
             }
         }
     }
 
+    fn shut(&mut self, shut: usize, path: &Path, why: &io::Error) {
+        self.shut = shut;
+        if !std::mem::replace(&mut self.said_shut, true) {
+            self.notes.push(format!("{} cannot be read for now: {why}", path.display()));
+        }
+    }
+
     fn refuse(&mut self, path: PathBuf, why: &str) {
         self.notes.push(format!("{} is passed over: {why}", path.display()));
+        self.ended.damaged += 1;
         self.seen.insert(path);
     }
 
@@ -279,13 +335,39 @@ impl Collector {
     fn retire(&mut self) {
         let now = self.now_ns();
         for rings in self.rings.extract_if(.., |rings| rings.gone) {
-            if let Ok(counters) = rings.reader.counters() {
-                self.ended = add(self.ended, counters);
+            let calls = rings.calls_under_way(&self.scale);
+            let Rings { reader, mut facts, number, path, .. } = rings;
+            if let Ok(counters) = reader.counters() {
+                self.ended = add(std::mem::take(&mut self.ended), &counters);
             }
-            self.known.processes[rings.number as usize].ended_ns = Some(now);
+            let known = &mut self.known.processes[number as usize];
+            if has_ended(&reader) {
+                self.under_way.extend(calls);
+                known.ended_ns = Some(now);
+            }
+            // The facts may have waited for the descriptor of the rings.
+            drop(reader);
+            facts.read(known);
             // If it stays it is removed with its directory.
-            let _ = fs::remove_file(&rings.path);
+            let _ = fs::remove_file(&path);
         }
+    }
+}
+
+impl Rings {
+    /// The calls that threads of the process are in, with their lengths up to this moment.
+    fn calls_under_way(&self, scale: &Scale) -> Vec<UnderWay> {
+        let now = Anchor::take();
+        let length = |since| match self.monotonic {
+            true => now.nanos.saturating_sub(since),
+            false => scale.span(now.ticks.saturating_sub(since)),
+        };
+        let calls = self.reader.calls_under_way().unwrap_or_default();
+        let call = |(ring, call, since): (usize, CallId, u64)| {
+            let (pid, tid) = (self.reader.header().pid, self.resolver.last_owner(ring));
+            UnderWay { pid, tid, function: call_name(call).into(), host_ns: Some(length(since)) }
+        };
+        calls.into_iter().map(call).collect()
     }
 }
 
@@ -303,7 +385,29 @@ pub fn pace(since_last_look: Duration, last_wait: Duration, fullest: f64) -> Dur
     since_last_look.mul_f64((0.25 / fullest).min(1000.0)).min(LONGEST)
 }
 
-fn has_ended(pid: u32) -> bool {
+/// Files of rings in a directory, sorted.
+pub(crate) fn ring_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(directory)?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|end| end == "ring")).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+/// The machine is short of something that others may give back.
+fn passes(error: &io::Error) -> bool {
+    let passing = [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM];
+    error.raw_os_error().is_some_and(|code| passing.contains(&Errno::from_raw(code)))
+}
+
+/// Whether the process has ended that writes these rings: it has released its lock. One that could have none is
+/// asked for by its process id, which is right in our own namespace and until the number comes back.
+pub(crate) fn has_ended(reader: &Reader<File>) -> bool {
+    let ProcessHeader { pid, locked, .. } = *reader.header();
+    if locked && let Ok(taken) = is_taken(reader.source()) {
+        return !taken;
+    }
     let Ok(pid) = i32::try_from(pid) else { return true };
     kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
 }
@@ -312,16 +416,16 @@ fn is_plain_name(name: &str) -> bool {
     name.ends_with(".ring") && !name.contains('/')
 }
 
-fn add(sum: Counters, more: Counters) -> Counters {
+fn add(sum: Counters, more: &Counters) -> Counters {
     Counters {
         lost: sum.lost.saturating_add(more.lost),
         damaged: sum.damaged.saturating_add(more.damaged),
         failures: sum.failures.saturating_add(more.failures),
         facts_lost: sum.facts_lost.saturating_add(more.facts_lost),
-        own_ticks: sum.own_ticks.saturating_add(more.own_ticks),
-        own_calls: sum.own_calls.saturating_add(more.own_calls),
+        own: sum.own.plus(&more.own),
         sampling_ticks: sum.sampling_ticks.saturating_add(more.sampling_ticks),
         lookup_ticks: sum.lookup_ticks.saturating_add(more.lookup_ticks),
+        queue: sum.queue.plus(&more.queue),
     }
 }
 

@@ -67,7 +67,7 @@ columns! {
     process: u32;
     pid: u32;
     tid: u32;
-    function: &'a str;
+    function: Option<&'a str>;
     kind: &'a str;
     result: u16;
     device: Option<u8>;
@@ -119,21 +119,7 @@ columns! {
 impl<'a> Flat<'a> {
     /// The flat record of a row; `kernel_name` is that of the row's kernel.
     pub(crate) fn of(row: &Row, kernel_name: Option<&'a str>) -> Flat<'a> {
-        let common = Flat {
-            time_ns: row.time_ns,
-            host_ns: row.host(),
-            process: row.process,
-            pid: row.pid,
-            tid: row.tid,
-            function: row.function(),
-            kind: row.kind(),
-            result: row.result,
-            device: row.device,
-            context: row.context,
-            stream: row.stream,
-            pageable: row.pageable,
-            ..Flat::default()
-        };
+        let common = Flat::common(row);
         match row.what {
             What::Launch(launch) => Flat {
                 kernel: Some(launch.kernel.0),
@@ -199,16 +185,7 @@ impl<'a> Flat<'a> {
                 ..common.shaped(&shape)
             },
             What::Passed { kernel, pointers } => {
-                let [a, b, c, d, e] = pointers.map(|pointer| (pointer != 0).then_some(pointer));
-                Flat {
-                    kernel: Some(kernel.0),
-                    pointer_1: a,
-                    pointer_2: b,
-                    pointer_3: c,
-                    pointer_4: d,
-                    pointer_5: e,
-                    ..common
-                }
+                Flat { kernel: Some(kernel.0), ..common.pointed(pointers) }
             }
             What::Contents { to, bytes, digest, whole } => Flat {
                 address: Some(to),
@@ -221,6 +198,25 @@ impl<'a> Flat<'a> {
         }
     }
 
+    /// What the records of all kinds have.
+    fn common(row: &Row) -> Flat<'a> {
+        Flat {
+            time_ns: row.time_ns,
+            host_ns: row.host(),
+            process: row.process,
+            pid: row.pid,
+            tid: row.tid,
+            function: row.is_call().then(|| row.function()),
+            kind: row.kind(),
+            result: row.result,
+            device: row.device,
+            context: row.context,
+            stream: row.stream,
+            pageable: row.pageable,
+            ..Flat::default()
+        }
+    }
+
     /// The row of a flat record; nothing if a word in it is not known.
     pub(crate) fn row(&self) -> Option<Row> {
         Some(Row {
@@ -229,7 +225,7 @@ impl<'a> Flat<'a> {
             process: self.process,
             pid: self.pid,
             tid: self.tid,
-            call: call_named(self.function),
+            call: call_named(self.function.unwrap_or_default()),
             result: self.result,
             device: self.device,
             context: self.context,
@@ -246,6 +242,8 @@ impl<'a> Flat<'a> {
         let bytes = self.bytes.unwrap_or_default();
         let handle = self.handle.unwrap_or_default();
         let object = || ObjectKind::ALL.iter().copied().find(|o| Some(o.word()) == self.object);
+        let direction =
+            || Direction::ALL.iter().copied().find(|d| Some(d.word()) == self.direction);
         let memory = || AllocKind::ALL.iter().copied().find(|m| Some(m.word()) == self.memory);
         Some(match self.kind {
             "launch" => What::Launch(Launch {
@@ -263,10 +261,7 @@ impl<'a> Flat<'a> {
             "alloc" => What::Alloc { kind: memory()?, address, bytes },
             "free" => What::Free { kind: memory()?, address, bytes },
             "copy" => What::Copy(Copy {
-                direction: Direction::ALL
-                    .iter()
-                    .copied()
-                    .find(|d| Some(d.word()) == self.direction)?,
+                direction: direction()?,
                 asynchronous,
                 captured,
                 to: address,
@@ -304,17 +299,7 @@ impl<'a> Flat<'a> {
                 nanos: self.gpu_ns?,
                 basis: TimeBasis::ALL.iter().copied().find(|b| Some(b.word()) == self.basis)?,
             },
-            "passed" => What::Passed {
-                kernel: KernelId(self.kernel?),
-                pointers: [
-                    self.pointer_1,
-                    self.pointer_2,
-                    self.pointer_3,
-                    self.pointer_4,
-                    self.pointer_5,
-                ]
-                .map(Option::unwrap_or_default),
-            },
+            "passed" => What::Passed { kernel: KernelId(self.kernel?), pointers: self.pointers() },
             "contents" => What::Contents {
                 to: address,
                 bytes,
@@ -324,6 +309,16 @@ impl<'a> Flat<'a> {
             "other" => What::Other,
             _ => return None,
         })
+    }
+
+    fn pointed(self, pointers: [u64; 5]) -> Flat<'a> {
+        let [a, b, c, d, e] = pointers.map(|pointer| (pointer != 0).then_some(pointer));
+        Flat { pointer_1: a, pointer_2: b, pointer_3: c, pointer_4: d, pointer_5: e, ..self }
+    }
+
+    fn pointers(&self) -> [u64; 5] {
+        [self.pointer_1, self.pointer_2, self.pointer_3, self.pointer_4, self.pointer_5]
+            .map(Option::unwrap_or_default)
     }
 
     fn shaped(self, shape: &LaunchShape) -> Flat<'a> {
@@ -441,7 +436,7 @@ mod tests {
     use crate::row::call_named;
 
     fn check(what: What) {
-        let row = Row {
+        let mut row = Row {
             time_ns: 1,
             host_ns: 2,
             process: 3,
@@ -456,6 +451,9 @@ mod tests {
             pageable: Some(true),
         };
         let batch = batch(&[Flat::of(&row, Some("name"))]).unwrap();
+        if !row.is_call() {
+            row.call = call_named("");
+        }
         let mut found = Vec::new();
         each(&batch, |flat| found.push(flat.row()));
         assert_eq!(found, [Some(row)]);
@@ -489,6 +487,8 @@ mod tests {
         check(What::Life(Life { object, begins: true, handle: 1, flags: 2, priority: -5 }));
         check(What::Load { object: ObjectKind::Library, image: 1, handle: 2, bytes: 3, hash: 4 });
         check(What::GpuTime { kernel, shape, nanos: 5, basis: TimeBasis::EventPairIdle });
+        check(What::Passed { kernel, pointers: [1, 2, 0, 4, 5] });
+        check(What::Contents { to: 1, bytes: 2, digest: 3, whole: true });
         check(What::Other);
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::find;
 use crate::rings_place::free_bytes;
-use crate::show::bytes;
+use crate::show::{bytes, counted};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub struct Machine<'a> {
     /// The software GPU.
     pub softgpu: Option<PathBuf>,
     /// Where sessions are kept.
-    pub sessions: &'a Path,
+    pub sessions: Option<&'a Path>,
 }
 
 /// All checks in the order in which to read them.
@@ -121,23 +121,18 @@ fn softgpu(machine: &Machine<'_>) -> Check {
             Verdict::Ok,
             format!("{}; for the driver API and shared cudart", path.display()),
         ),
-        None => check(
-            "software GPU",
-            Verdict::Warn,
-            format!("{} is not beside apex", find::SOFTGPU),
-        )
-        .remedy(
-            "build it with `cargo build --release -p apex-softgpu`, or install it in ../lib/apex",
-        ),
+        None => {
+            check("software GPU", Verdict::Warn, format!("{} is not beside apex", find::SOFTGPU))
+                .remedy(find::REMEDY)
+        }
     }
 }
 
 fn shim(machine: &Machine<'_>) -> Check {
     match &machine.shim {
         Some(path) => check("shim", Verdict::Ok, path.display().to_string()),
-        None => check("shim", Verdict::Fail, format!("{} is not beside apex", find::SHIM)).remedy(
-            "build it with `cargo build --release -p apex-shim`, or install it in ../lib/apex",
-        ),
+        None => check("shim", Verdict::Fail, format!("{} is not beside apex", find::SHIM))
+            .remedy(find::REMEDY),
     }
 }
 
@@ -187,7 +182,7 @@ fn device_nodes(machine: &Machine<'_>) -> Check {
         .map(String::as_str)
         .collect();
     if refused.is_empty() {
-        let found = format!("{} GPU device nodes", devices.len());
+        let found = counted(devices.len() as u64, "GPU device node", "GPU device nodes");
         return check("device nodes", Verdict::Ok, found);
     }
     check("device nodes", Verdict::Fail, format!("/dev/{} cannot be opened", refused.join(", /dev/")))
@@ -220,8 +215,21 @@ fn shared_memory(machine: &Machine<'_>) -> Check {
 
 fn state_directory(machine: &Machine<'_>) -> Check {
     let name = "sessions";
-    let place = machine.sessions.display();
-    let existing = machine.sessions.ancestors().find(|path| path.exists());
+    let Some(sessions) = machine.sessions else {
+        return check(
+            name,
+            Verdict::Warn,
+            "this user has no home directory: sessions are not kept",
+        )
+        .remedy("set APEX_STATE to a directory of yours, or use -o DIR");
+    };
+    let place = sessions.display();
+    let existing = sessions.ancestors().find(|path| path.exists());
+    if let Some(path) = existing.filter(|path| !path.is_dir()) {
+        let found = format!("{} is no directory: sessions are not kept", path.display());
+        return check(name, Verdict::Warn, found)
+            .remedy("set APEX_STATE to a directory of yours, or use -o DIR");
+    }
     let writable = existing
         .is_some_and(|path| nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok());
     if !writable {
@@ -275,19 +283,22 @@ fn mps(machine: &Machine<'_>) -> Check {
 fn mig(machine: &Machine<'_>) -> Check {
     let gpus =
         fs::read_dir(machine.root.join("proc/driver/nvidia/capabilities")).into_iter().flatten();
-    let instances: usize = gpus
+    let instances = gpus
         .filter_map(|gpu| fs::read_dir(gpu.ok()?.path().join("mig")).ok())
         .flatten()
         .filter(|entry| {
             entry.as_ref().is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("gi"))
         })
-        .count();
+        .count() as u64;
     match instances {
         0 => check("MIG", Verdict::Ok, "no multi-instance GPU"),
         count => check(
             "MIG",
             Verdict::Ok,
-            format!("{count} GPU instances; busy shares are those of the instance"),
+            format!(
+                "{}; busy shares are those of the instance",
+                counted(count, "GPU instance", "GPU instances")
+            ),
         ),
     }
 }
@@ -345,7 +356,7 @@ mod tests {
             driver: None,
             shim: None,
             softgpu: None,
-            sessions: root,
+            sessions: Some(root),
         })
     }
 
@@ -375,11 +386,31 @@ mod tests {
             driver: None,
             shim: Some("/x/libapex_shim.so".into()),
             softgpu: Some("/x/libapex_softgpu.so".into()),
-            sessions: root.path(),
+            sessions: Some(root.path()),
         });
         assert!(checks.iter().all(|check| check.verdict != Verdict::Fail), "{checks:?}");
         assert!(verdict(&checks, "device").1.contains("software GPU"));
         assert_eq!(verdict(&checks, "device nodes").0, Verdict::Warn);
+    }
+
+    #[test]
+    fn a_file_holds_no_sessions() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("file");
+        fs::write(&file, "").unwrap();
+        for sessions in [file.clone(), file.join("below")] {
+            let machine = Machine {
+                root: root.path(),
+                lookup: &|_| None,
+                driver: None,
+                shim: None,
+                softgpu: None,
+                sessions: Some(&sessions),
+            };
+            let (verdict, found) = verdict(&examine(&machine), "sessions");
+            assert_eq!(verdict, Verdict::Warn);
+            assert_eq!(found, format!("{} is no directory: sessions are not kept", file.display()));
+        }
     }
 
     #[test]
@@ -403,10 +434,10 @@ mod tests {
         write("tmp/nvidia-mps/control", "");
         let checks = examine_in(root.path(), &[("LD_PRELOAD", "/x/libcuda.so.1")]);
         assert_eq!(verdict(&checks, "kernel module"), (Verdict::Ok, "NVIDIA 580.159.04".into()));
-        assert_eq!(verdict(&checks, "device nodes"), (Verdict::Ok, "1 GPU device nodes".into()));
+        assert_eq!(verdict(&checks, "device nodes"), (Verdict::Ok, "1 GPU device node".into()));
         assert!(verdict(&checks, "container").1.contains("kubepods"));
         assert!(verdict(&checks, "MPS").1.contains("listens"));
-        assert!(verdict(&checks, "MIG").1.starts_with("1 GPU instances"));
+        assert!(verdict(&checks, "MIG").1.starts_with("1 GPU instance;"));
         assert_eq!(verdict(&checks, "preload").0, Verdict::Warn);
         assert!(verdict(&checks, "permissions").1.contains("administrators"));
     }

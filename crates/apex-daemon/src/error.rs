@@ -23,6 +23,10 @@ pub enum Error {
     NoSessions(PathBuf),
     /// A directory given for a session holds one already.
     Occupied(PathBuf),
+    /// The user has no home, and named no place for sessions.
+    Nowhere,
+    /// A directory on the way to the sessions is another user's.
+    NotOwn(PathBuf),
 }
 
 impl fmt::Display for Error {
@@ -61,6 +65,15 @@ impl fmt::Display for Error {
             Error::Occupied(path) => {
                 write!(f, "{} is not empty; choose another directory or remove it", path.display())
             }
+            Error::Nowhere => write!(
+                f,
+                "this user has no home directory for sessions; choose a place with -o DIR or APEX_STATE"
+            ),
+            Error::NotOwn(path) => write!(
+                f,
+                "{} belongs to another user; choose a place with -o DIR or APEX_STATE",
+                path.display()
+            ),
         }
     }
 }

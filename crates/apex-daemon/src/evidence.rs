@@ -20,6 +20,7 @@ use crate::row::Row;
 use crate::summarise::{ConfigKey, Tally};
 use crate::summary::Summary;
 use apex_core::event::What;
+use apex_core::small_file::{MADE, read_text};
 use apex_policy::advise::{Busy, Clocks, Evidence};
 use std::path::Path;
 
@@ -92,18 +93,21 @@ impl Gatherer {
         let (waits, stalls) = self.waits.finish();
         // A launch after a wait for everything found the GPU idle, whether it was timed or not.
         let drained = waits.drains as f64 / (launches.count + graph_launches.count).max(1) as f64;
-        let bound = summary.launch_bound.as_ref().map_or(0.0, |bound| bound.share);
+        let bound = summary.launch_bound.as_ref().map_or(0.0, |bound| bound.found_idle);
         let busy = summary.gpu_busy.as_ref().map(|busy| Busy {
             ns: busy.kernel_ns as f64,
             idle_launches: bound.max(drained).min(1.0),
             timed: busy.timed,
         });
         Evidence {
+            soft: summary.soft,
             program_ns: summary.wall_ns as f64,
             phase_ns: summary.gpu_phase_ns as f64,
             busy,
             launches,
             graph_launches,
+            waited_ns: summary.waited_ns() as f64,
+            loading_ns: (summary.loads.host_ns + summary.loads.first_launch_ns) as f64,
             sequences: self.sequences.finish(known, &mut names),
             acts,
             graphs,
@@ -141,7 +145,7 @@ pub const CLOCKS_FILE: &str = "clocks.csv";
 
 /// What the readings of the clocks say; nothing where there are none while the GPU was in use.
 pub(crate) fn clocks(directory: &Path) -> Option<Clocks> {
-    let text = std::fs::read_to_string(directory.join(CLOCKS_FILE)).ok()?;
+    let text = read_text(&directory.join(CLOCKS_FILE), MADE).ok()?;
     read_clocks(&text)
 }
 

@@ -7,8 +7,10 @@ mod chrome;
 mod csv;
 mod json;
 mod ndjson;
+mod outcome;
 mod parquet;
 mod perfetto;
+pub mod timeline;
 mod trace;
 
 use crate::progress::Progress;
@@ -18,7 +20,7 @@ use std::io::{self, Write};
 /// The formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// One document: the session and its summary.
+    /// One document: the session, its summary and every event.
     Json,
     /// One event per line, each a JSON object.
     Ndjson,
@@ -54,21 +56,5 @@ pub fn export(
         Format::Parquet => parquet::write(stored, out, progress),
         Format::Perfetto => trace::write(stored, &mut perfetto::Perfetto::on(out), progress),
         Format::Chrome => trace::write(stored, &mut chrome::Chrome::on(out), progress),
-    }
-}
-
-/// Keeps the first error of a write inside a loop that cannot return it.
-#[derive(Default)]
-struct Outcome(Option<io::Error>);
-
-impl Outcome {
-    fn run(&mut self, write: impl FnOnce() -> io::Result<()>) {
-        if self.0.is_none() {
-            self.0 = write().err();
-        }
-    }
-
-    fn result(self) -> io::Result<()> {
-        self.0.map_or(Ok(()), Err)
     }
 }

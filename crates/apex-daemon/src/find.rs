@@ -5,6 +5,7 @@
 //! its own memory map what was found. `LD_LIBRARY_PATH`, compat packages and containers are thereby
 //! respected.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,9 +16,29 @@ pub const DRIVER: &str = "libcuda.so.1";
 pub const SHIM: &str = "libapex_shim.so";
 /// File name of the software GPU.
 pub const SOFTGPU: &str = "libapex_softgpu.so";
-/// Our runtime libraries: the name a program asks for, and the file.
-pub const RUNTIMES: [(&str, &str); 2] =
-    [("libcudart.so.12", "cudart/libcudart.so.12"), ("libcudart.so.13", "cudart/libcudart.so.13")];
+/// What to do where one of them is missing.
+pub const REMEDY: &str =
+    "install apex whole (README.md), or build it with `cargo build --workspace`";
+/// Our runtime libraries, and what puts them in the place of a runtime that is linked into a program: the name a program
+/// asks for, and the file.
+pub const RUNTIMES: [(&str, &str); 3] = [
+    ("libapex_doors.so", "libapex_doors.so"),
+    ("libcudart.so.12", "cudart/libcudart.so.12"),
+    ("libcudart.so.13", "cudart/libcudart.so.13"),
+];
+/// Further libraries and programs of ours for the software GPU: the name a program asks for, and the file.
+pub const STAND_INS: &[(&str, &str)] = &[
+    ("ptxas", "apex-ptxas"),
+    ("ptxas-blackwell", "apex-ptxas"),
+    ("libcublas.so.12", "libapex_cublas.so"),
+    ("libcublas.so.13", "libapex_cublas.so"),
+    ("libcublasLt.so.12", "libapex_cublas.so"),
+    ("libcublasLt.so.13", "libapex_cublas.so"),
+    ("libcudnn.so.9", "libapex_cudnn.so"),
+    ("libnvidia-ml.so.1", "libapex_nvml.so"),
+    ("libnvJitLink.so.12", "libapex_nvjitlink.so"),
+    ("libnvJitLink.so.13", "libapex_nvjitlink.so"),
+];
 
 /// Whether a GPU has left device nodes below this root: NVIDIA's, or those of WSL and of a Tegra.
 #[must_use]
@@ -98,11 +119,35 @@ pub fn cupti(lookup: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     found.max_by_key(|path| version(path))
 }
 
+/// The CUDA plugin of JAX that a program would load: beside the program, if that is part of a Python environment, else
+/// in the first Python on the path or where `PYTHONPATH` says.
+#[must_use]
+pub fn jax_plugin(program: &OsStr, lookup: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let path = lookup("PATH").unwrap_or_default();
+    let own = match Path::new(program).parent() {
+        Some(folder) if folder != Path::new("") => Some(folder.to_owned()),
+        _ => std::env::split_paths(&path).find(|folder| folder.join(program).exists()),
+    };
+    let mut places = own.and_then(|bin| Some(packages_below(bin.parent()?))).unwrap_or_default();
+    places.extend(site_packages(&path));
+    places.extend(lookup("PYTHONPATH").iter().flat_map(|paths| std::env::split_paths(paths)));
+    let plugin =
+        |place: &PathBuf, name| place.join("jax_plugins").join(name).join("xla_cuda_plugin.so");
+    let all = places
+        .iter()
+        .flat_map(|place| ["xla_cuda13", "xla_cuda12"].map(|name| plugin(place, name)));
+    all.filter_map(|path| fs::canonicalize(path).ok()).next()
+}
+
 /// Package directories of the first Python on the path, as its layout gives them: no Python is started.
 fn site_packages(path: &str) -> Vec<PathBuf> {
     let bin = std::env::split_paths(path)
         .find(|directory| directory.join("python3").exists() || directory.join("python").exists());
-    let Some(prefix) = bin.as_deref().and_then(Path::parent) else { return Vec::new() };
+    bin.as_deref().and_then(Path::parent).map(packages_below).unwrap_or_default()
+}
+
+/// Package directories of a Python that is installed below this prefix.
+fn packages_below(prefix: &Path) -> Vec<PathBuf> {
     let mut places = Vec::new();
     for lib in [prefix.join("lib"), prefix.join("local/lib"), prefix.join("lib64")] {
         for python in children(&lib, "python3") {
@@ -150,6 +195,27 @@ mod tests {
                     7f02-7f03 r--p 00000000 00:1 6   /opt/a b/libcuda.so.580.1\n";
         assert_eq!(mapped_driver(maps), Some("/opt/a b/libcuda.so.580.1"));
         assert_eq!(mapped_driver("7f00-7f01 rw-p 00000000 00:00 0\n"), None);
+    }
+
+    #[test]
+    fn a_plugin_of_jax_is_that_of_the_programs_python() {
+        let root = tempfile::tempdir().unwrap();
+        let mut plugins = Vec::new();
+        for (name, version) in [("one", "xla_cuda13"), ("two", "xla_cuda12")] {
+            let prefix = root.path().join(name);
+            let packages = prefix.join("lib/python3.12/site-packages/jax_plugins").join(version);
+            fs::create_dir_all(&packages).unwrap();
+            fs::create_dir_all(prefix.join("bin")).unwrap();
+            fs::write(prefix.join("bin/python3"), "").unwrap();
+            fs::write(packages.join("xla_cuda_plugin.so"), "").unwrap();
+            plugins.push(fs::canonicalize(packages.join("xla_cuda_plugin.so")).unwrap());
+        }
+        let two = root.path().join("two/bin").to_str().unwrap().to_owned();
+        let lookup = |name: &str| (name == "PATH").then(|| two.clone());
+        let found = |program: &Path| jax_plugin(program.as_os_str(), lookup);
+        assert_eq!(found(&root.path().join("one/bin/python3")).as_ref(), Some(&plugins[0]));
+        assert_eq!(found(Path::new("python3")).as_ref(), Some(&plugins[1]));
+        assert_eq!(jax_plugin(OsStr::new("sh"), |_| None), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Events carry numbers; this says what the numbers mean. It grows while a program runs and is
 //! written beside the events at the end. A number that was never explained stays a number.
 
-use apex_core::facts::{Device, Fact, Foresight, Graph, Image, Kernel, Process};
+use apex_core::facts::{Device, Fact, Fast, Foresight, Graph, Image, Kernel, LaunchCosts, Process};
 use std::collections::BTreeMap;
 
 /// The facts of one process.
@@ -27,6 +27,10 @@ pub struct KnownProcess {
     pub graphs: BTreeMap<u32, Graph>,
     /// How near predictions inside it came, where they were wanted.
     pub foresight: Option<Foresight>,
+    /// What was to make it faster, where anything was.
+    pub fast: Option<Fast>,
+    /// What its queue believes that launches cost.
+    pub launch_costs: Option<LaunchCosts>,
     /// Failures of apex inside it, one sentence each.
     pub failures: Vec<String>,
     /// Lines of its facts file that were not understood.
@@ -54,6 +58,8 @@ impl KnownProcess {
                 self.graphs.insert(number(graph.id), graph);
             }
             Fact::Foresight(foresight) => self.foresight = Some(foresight),
+            Fact::Fast(fast) => self.fast = Some(fast),
+            Fact::LaunchCosts(costs) => self.launch_costs = Some(costs),
             // A broken part of apex could repeat itself without end.
             Fact::Failure(failure) if self.failures.len() < MOST_FAILURES => {
                 self.failures.push(failure.sentence);

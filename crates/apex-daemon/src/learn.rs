@@ -14,18 +14,18 @@
 use crate::known::Known;
 use crate::row::Row;
 use crate::summarise::chip;
-use crate::summary::{PredictedBy, PredictionSummary};
+use crate::summary::{KernelPrediction, PredictedBy, PredictionSummary, Summary};
 use apex_core::answer_page::{DeviceKey, Writer, kernel_key, launch_key};
 use apex_core::event::{KernelId, LaunchShape, TimeBasis, What};
 use apex_core::facts;
+use apex_models::Reader;
 use apex_policy::Carveout;
 use apex_policy::predict::answer::{Knowledge, Models, Prediction};
 use apex_policy::predict::features::{FNV_START, fnv};
 use apex_policy::predict::network::SmallNetwork;
 use apex_policy::predict::question::{Device, Kernel, Question};
-use apex_policy::predict::swap::Reader;
 use apex_policy::predict::trees::Trees;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::Path;
 
@@ -36,6 +36,7 @@ const KERNELS: usize = 1 << 10;
 const MOST_ANSWERS: usize = 1 << 14;
 /// Errors that are kept for the medians; later ones replace none.
 const MOST_ERRORS: usize = 1 << 16;
+const MOST_ERRORS_OF_KERNEL: usize = 1 << 10;
 /// What memory gives where the driver does not say.
 const BYTES_PER_SECOND: f32 = 1e12;
 
@@ -76,8 +77,18 @@ pub struct Learner {
     timed: u64,
     inside: u64,
     errors: BTreeMap<&'static str, Vec<f32>>,
+    kernels: HashMap<String, Judged>,
     answers: Option<Writer>,
     answered: HashSet<u64>,
+}
+
+/// What was said of one kernel and what was measured.
+#[derive(Debug, Default)]
+struct Judged {
+    timed: u64,
+    predicted_ns: f64,
+    measured_ns: f64,
+    errors: Vec<f32>,
 }
 
 impl Default for Learner {
@@ -97,6 +108,7 @@ impl Learner {
             timed: 0,
             inside: 0,
             errors: BTreeMap::new(),
+            kernels: HashMap::new(),
             answers: None,
             answered: HashSet::new(),
         }
@@ -122,18 +134,18 @@ impl Learner {
             _ => return None,
         };
         let facts = known.kernel(row.process, kernel.0)?;
-        let told = known.device(row.process, row.device)?;
+        let device_facts = known.device(row.process, row.device)?;
         if nanos == 0 || shape.block == [0; 3] {
             return None;
         }
-        let device = self.device(told)?;
+        let device = self.device(device_facts)?;
         let kernel = asked_kernel(facts, basis);
         let question = question(&device, &kernel, &shape);
         let prediction = self.foretell(&question);
         self.knowledge.learn(&question, nanos as f32);
         self.configurations.insert(apex_policy::predict::repeats::key(&question));
-        self.judge(&prediction, nanos as f32);
-        let (kernel, device) = (facts.name.clone(), told.name.clone());
+        self.judge(&facts.name, &prediction, nanos as f32);
+        let (kernel, device) = (facts.name.clone(), device_facts.name.clone());
         Some(Foreseen { kernel, device, shape, prediction, measured_ns: nanos, basis })
     }
 
@@ -143,21 +155,21 @@ impl Learner {
         if !wanted || self.answered.len() >= MOST_ANSWERS || shape.block == [0; 3] {
             return;
         }
-        let (Some(facts), Some(told)) =
+        let (Some(facts), Some(device_facts)) =
             (known.kernel(row.process, kernel.0), known.device(row.process, row.device))
         else {
             return;
         };
         let device_key = DeviceKey {
-            capability: (told.major, told.minor),
-            sms: told.sms,
-            clock_khz: told.clock_khz,
+            capability: (device_facts.major, device_facts.minor),
+            sms: device_facts.sms,
+            clock_khz: device_facts.clock_khz,
         };
         let key = launch_key(kernel_key(facts, &device_key), shape);
         if !self.answered.insert(key) {
             return;
         }
-        let Some(device) = self.device(told) else { return };
+        let Some(device) = self.device(device_facts) else { return };
         let kernel = asked_kernel(facts, TimeBasis::EventPair);
         let nanos = self.foretell(&question(&device, &kernel, shape)).time.nanos;
         // A page that cannot be written is as good as none: the programs have their guesses.
@@ -168,8 +180,8 @@ impl Learner {
         }
     }
 
-    fn device(&self, told: &facts::Device) -> Option<Device> {
-        self.models.devices.get(&told.name).copied().or_else(|| guessed(told))
+    fn device(&self, device: &facts::Device) -> Option<Device> {
+        self.models.devices.get(&device.name).copied().or_else(|| guessed(device))
     }
 
     fn foretell(&mut self, question: &Question<'_>) -> Prediction {
@@ -181,14 +193,36 @@ impl Learner {
         self.knowledge.predict(question, models)
     }
 
-    fn judge(&mut self, prediction: &Prediction, measured: f32) {
+    fn judge(&mut self, kernel: &str, prediction: &Prediction, measured: f32) {
         let time = &prediction.time;
+        let error = (time.nanos / measured - 1.0).abs();
         self.timed += 1;
         self.inside += u64::from((time.low..=time.high).contains(&measured));
         let errors = self.errors.entry(time.source.word()).or_default();
         if errors.len() < MOST_ERRORS {
-            errors.push((time.nanos / measured - 1.0).abs());
+            errors.push(error);
         }
+        if !self.kernels.contains_key(kernel) && self.kernels.len() < KERNELS {
+            self.kernels.insert(kernel.to_owned(), Judged::default());
+        }
+        if let Some(judged) = self.kernels.get_mut(kernel) {
+            judged.timed += 1;
+            judged.predicted_ns += f64::from(time.nanos);
+            judged.measured_ns += f64::from(measured);
+            if judged.errors.len() < MOST_ERRORS_OF_KERNEL {
+                judged.errors.push(error);
+            }
+        }
+    }
+
+    /// The summary with what was predicted: of the session, and of each kernel that is in it.
+    #[must_use]
+    pub fn complete(&self, summary: Summary) -> Summary {
+        let mut summary = Summary { predicted: self.summary(), ..summary };
+        for kernel in &mut summary.kernels {
+            kernel.predicted = self.kernels.get(&kernel.mangled).map(Judged::summary);
+        }
+        summary
     }
 
     /// How near the predictions of this session came; nothing if no launch was timed.
@@ -219,6 +253,18 @@ impl Learner {
     }
 }
 
+impl Judged {
+    fn summary(&self) -> KernelPrediction {
+        let mean = |sum: f64| sum / self.timed.max(1) as f64;
+        KernelPrediction {
+            timed: self.timed,
+            predicted_ns: mean(self.predicted_ns),
+            measured_ns: mean(self.measured_ns),
+            median_error: median(self.errors.clone()),
+        }
+    }
+}
+
 fn question<'a>(device: &'a Device, kernel: &'a Kernel, shape: &LaunchShape) -> Question<'a> {
     let plain = apex_policy::LaunchShape { grid: shape.grid, block: shape.block.map(u32::from) };
     Question::by_shape(device, kernel, plain, shape.dynamic_shared)
@@ -244,16 +290,17 @@ fn asked_kernel(facts: &facts::Kernel, basis: TimeBasis) -> Kernel {
 }
 
 /// A device that no model knows, by what it says of itself.
-fn guessed(told: &facts::Device) -> Option<Device> {
+fn guessed(device: &facts::Device) -> Option<Device> {
     let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-    let (sms, clock) = (small(told.sms), small(told.clock_khz));
-    Some(Device::from_attributes(chip(told)?, sms, clock, BYTES_PER_SECOND, told.l2))
+    let (sms, clock) = (small(device.sms), small(device.clock_khz));
+    Some(Device::from_attributes(chip(device)?, sms, clock, BYTES_PER_SECOND, device.l2))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::known::KnownProcess;
+    use crate::summary::KernelSummary;
     use apex_core::event::KernelId;
     use apex_policy::predict::answer::Source;
 
@@ -290,6 +337,24 @@ mod tests {
         let summary = learner.summary().unwrap();
         assert_eq!((summary.timed, summary.configurations), (3, 2));
         assert_eq!(summary.by.iter().find(|by| by.source == "repeat").unwrap().median_error, 0.0);
+    }
+
+    #[test]
+    fn each_kernel_is_judged_for_itself() {
+        let (mut learner, known) = (Learner::default(), known());
+        for _ in 0..3 {
+            learner.take(&known, &row(10, 7_000, TimeBasis::EventPair));
+        }
+        let kernel =
+            |mangled: &str| KernelSummary { mangled: mangled.into(), ..Default::default() };
+        let kernels = vec![kernel("k"), kernel("other")];
+        let summary = learner.complete(Summary { kernels, ..Summary::default() });
+        let judged = summary.kernels[0].predicted.as_ref().unwrap();
+        assert_eq!((judged.timed, judged.measured_ns, judged.median_error), (3, 7_000.0, 0.0));
+        assert_eq!(
+            (summary.kernels[1].predicted.as_ref(), summary.predicted.unwrap().timed),
+            (None, 3)
+        );
     }
 
     #[test]

@@ -5,8 +5,12 @@
 
 use crate::Error;
 use crate::columns::{self, Flat};
+use crate::contain::contained;
+pub use crate::document::document;
 use crate::known::{Known, KnownProcess};
 use crate::learn::Learner;
+use crate::lease::is_had;
+use crate::live::snapshot_of;
 use crate::names::Demangled;
 use crate::progress::Progress;
 use crate::row::Row;
@@ -15,11 +19,15 @@ use crate::store::check;
 use crate::summarise::Tally;
 use crate::summary::{SCHEMA, Summary};
 use apex_core::facts::Fact;
+use apex_core::small_file;
+use apex_core::time::wall_nanos;
 use arrow_array::{Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use serde::de::DeserializeOwned;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
+
+const STILL_RUNS: &str = "the session still runs: counts are of this moment, and events of its last ten \
+                          seconds may not be written yet";
 
 /// A session on disk.
 #[derive(Debug)]
@@ -39,11 +47,24 @@ impl Stored {
         if record.schema != SCHEMA {
             return Err(Error::OtherSchema(directory.join("session.json"), record.schema));
         }
-        Ok(Stored { directory: directory.to_owned(), record, complaints: Vec::new() })
+        let mut stored = Stored { directory: directory.to_owned(), record, complaints: Vec::new() };
+        if stored.is_running() {
+            stored.complaints.push(STILL_RUNS.into());
+        }
+        Ok(stored)
+    }
+
+    /// Whether the session's program still runs, or what it left behind is being finished.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.record.ended_unix_ns.is_none() && is_had(&self.directory)
     }
 
     /// The summary as it was written, or made anew from the events if it is missing or damaged.
     pub fn summary(&mut self, progress: &mut Progress) -> Summary {
+        if self.is_running() {
+            return self.summary_so_far(progress);
+        }
         let path = self.directory.join("summary.json");
         match document::<Summary>(&path) {
             Ok(summary) if summary.schema == SCHEMA => summary,
@@ -61,13 +82,21 @@ impl Stored {
         }
     }
 
+    /// What its `apex run` counted last; until it has told that, what is on disk.
+    fn summary_so_far(&mut self, progress: &mut Progress) -> Summary {
+        if let Some(snapshot) = snapshot_of(&self.directory) {
+            return snapshot.summary;
+        }
+        let wall_ns = wall_nanos().saturating_sub(self.record.started_unix_ns);
+        Summary { running: true, wall_ns, ..self.summarise(progress) }
+    }
+
     /// Counts all rows again.
     pub fn summarise(&mut self, progress: &mut Progress) -> Summary {
         let mut learner = Learner::default();
         let (known, tally) = self.replay(progress, |known, row| drop(learner.take(known, row)));
         let frame = self.record.frame(self.complaints.clone());
-        let summary = tally.summary(&known, &frame, &mut Demangled::default());
-        Summary { predicted: learner.summary(), ..summary }
+        learner.complete(tally.summary(&known, &frame, &mut Demangled::default()))
     }
 
     /// Counts all rows again, and shows each to `also`.
@@ -159,23 +188,23 @@ impl Stored {
     }
 }
 
-/// Reads a JSON document.
-pub fn document<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    let text = fs::read_to_string(path).map_err(Error::read(path))?;
-    serde_json::from_str(&text).map_err(|error| Error::Damaged(path.to_owned(), error.to_string()))
-}
-
 fn each_batch(path: &Path, mut sink: impl FnMut(&RecordBatch)) -> Result<(), Error> {
     let damaged = |why: String| Error::Damaged(path.to_owned(), why);
     if let Some(why) = check(path).map_err(Error::read(path))? {
         return Err(damaged(why));
     }
-    let file = File::open(path).map_err(Error::read(path))?;
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
-        .and_then(|builder| builder.with_batch_size(8_192).build())
-        .map_err(|error| damaged(error.to_string()))?;
-    for batch in reader {
-        sink(&batch.map_err(|error| damaged(error.to_string()))?);
+    let file = small_file::open(path).map_err(Error::read(path))?;
+    let mut reader = contained(|| {
+        ParquetRecordBatchReaderBuilder::try_new(file)
+            .and_then(|builder| builder.with_batch_size(8_192).build())
+            .map_err(|error| error.to_string())
+    })
+    .map_err(damaged)?;
+    while let Some(batch) =
+        contained(|| reader.next().transpose().map_err(|error| error.to_string()))
+            .map_err(damaged)?
+    {
+        sink(&batch);
     }
     Ok(())
 }

@@ -41,6 +41,12 @@ impl Resolver {
         self.owners[ring]
     }
 
+    /// The thread that owned a ring at the last event seen of it; 0 if none was.
+    #[must_use]
+    pub fn last_owner(&self, ring: usize) -> u32 {
+        self.owners.get(ring).copied().unwrap_or(0)
+    }
+
     /// Resolves one batch: pairs of thread and event. `origin` is the session's start on the
     /// monotonic clock.
     pub fn resolve(

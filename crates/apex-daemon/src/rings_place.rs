@@ -4,14 +4,15 @@
 //! directory of this user that nobody else may enter (in a shared `/dev/shm` another user may have
 //! taken the name) and has room; where none has, the session's own directory serves.
 
-use crate::session::create_private_directory;
+use crate::lease::{Lease, create_private_directory};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Uid;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Room for the rings of 256 threads at the default size.
+/// Room for the rings of 128 threads at the default size.
 const ROOM: u64 = 256 << 20;
 
 /// The memory-backed places, best first, whether they exist or not.
@@ -22,27 +23,22 @@ pub fn places(lookup: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
     runtime.map(|path| path.join("apex")).into_iter().chain([shared]).collect()
 }
 
-/// Makes the ring directory of a session and says where it is.
-pub fn create(places: &[PathBuf], session: &Path, id: &str) -> std::io::Result<PathBuf> {
+/// Makes the ring directory of a session, which is then had: at one of the places, or in a folder that is there
+/// for this session alone.
+pub fn create(places: &[PathBuf], own: Option<&Path>, id: &str) -> std::io::Result<Lease> {
     let usable: Vec<(&PathBuf, u64)> = places
         .iter()
         .filter(|place| create_private_directory(place).is_ok() && is_private(place))
         .map(|place| (place, free_bytes(place)))
         .collect();
-    let roomy = usable.iter().find(|(_, free)| *free >= ROOM);
-    let directory = match roomy {
-        Some((place, _)) => place.join(id),
-        None if create_private_directory(session).is_ok() && free_bytes(session) >= ROOM => {
-            session.join("rings")
-        }
-        // Little room anywhere: the rings that fit are better than none.
-        None => match usable.iter().max_by_key(|(_, free)| *free) {
-            Some((place, _)) => place.join(id),
-            None => session.join("rings"),
-        },
-    };
-    create_private_directory(&directory)?;
-    Ok(directory)
+    let roomy = usable.iter().find(|(_, free)| *free >= ROOM).map(|(place, _)| place.join(id));
+    let own = own.filter(|own| create_private_directory(own).is_ok());
+    let roomy_own = || own.filter(|own| free_bytes(own) >= ROOM).map(|own| own.join("rings"));
+    // Little room anywhere: the rings that fit are better than none.
+    let largest = || usable.iter().max_by_key(|(_, free)| *free).map(|(place, _)| place.join(id));
+    let directory = roomy.or_else(roomy_own).or_else(largest);
+    let directory = directory.or_else(|| own.map(|own| own.join("rings")));
+    Lease::make(&directory.ok_or(ErrorKind::NotFound)?)
 }
 
 /// A directory of this user that nobody else may enter.
@@ -74,9 +70,10 @@ mod tests {
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
         let own = root.path().join("own");
         let session = root.path().join("session");
-        let found = create(&[open.clone(), own.clone()], &session, "id").unwrap();
-        assert_eq!(found, own.join("id"));
-        assert_eq!(create(&[open], &session, "id").unwrap(), session.join("rings"));
+        let found = create(&[open.clone(), own.clone()], Some(&session), "id").unwrap();
+        assert_eq!(found.folder(), own.join("id"));
+        let beside = create(&[open], Some(&session), "id").unwrap();
+        assert_eq!(beside.folder(), session.join("rings"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! [`crate::read`] makes the same rows of a stored session, so a report made from disk equals the one
 //! printed at exit.
 
-use apex_core::event::{CallId, Direction, TimeBasis, What};
+use apex_core::event::{CallId, Copy, Direction, ObjectKind, TimeBasis, What};
 use apex_cuda::Function;
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -42,7 +42,18 @@ impl Row {
     /// The driver's name for the function; `unknown` if this apex has no such row in its table.
     #[must_use]
     pub fn function(&self) -> &'static str {
-        Function::from_index(self.call.0).map_or("unknown", Function::name)
+        call_name(self.call)
+    }
+
+    /// Whether the row is a call of the program's own. Others tell of a call before them, or of a thread, and
+    /// would count that call once more.
+    #[must_use]
+    pub fn is_call(&self) -> bool {
+        match self.what {
+            What::GpuTime { .. } | What::Passed { .. } | What::Contents { .. } => false,
+            What::Life(life) => life.object != ObjectKind::Thread,
+            _ => true,
+        }
     }
 
     /// The word for what happened.
@@ -83,11 +94,28 @@ impl Row {
         (!unread).then_some(self.host_ns)
     }
 
+    /// A copy that returns only when it and the work before it are done.
+    #[must_use]
+    pub fn is_blocking_copy(&self) -> bool {
+        let What::Copy(Copy { direction, asynchronous, captured: false, .. }) = self.what else {
+            return false;
+        };
+        let to_pageable = direction == Direction::DeviceToHost && self.pageable == Some(true);
+        let may_have_host_side = has_host_side(direction) || direction == Direction::Unstated;
+        to_pageable || (!asynchronous && may_have_host_side)
+    }
+
     /// The driver accepted the call.
     #[must_use]
     pub fn succeeded(&self) -> bool {
         self.result == 0
     }
+}
+
+/// The name of the function at a place of the table; `unknown` if this apex has no such row.
+#[must_use]
+pub fn call_name(call: CallId) -> &'static str {
+    Function::from_index(call.0).map_or("unknown", Function::name)
 }
 
 /// The place of a function in the table by its name; the unknown place if it is not there.
@@ -126,6 +154,26 @@ pub(crate) mod tests {
             what,
             pageable: None,
         }
+    }
+
+    #[test]
+    fn copies_that_wait_are_told_from_those_that_do_not() {
+        let copy = |direction, asynchronous, pageable| {
+            let what = What::Copy(Copy {
+                direction,
+                asynchronous,
+                captured: false,
+                to: 0,
+                from: 0,
+                bytes: 8,
+            });
+            Row { pageable, ..row(0, what) }.is_blocking_copy()
+        };
+        assert!(copy(Direction::DeviceToHost, false, Some(false)));
+        assert!(copy(Direction::HostToDevice, false, Some(true)));
+        assert!(copy(Direction::DeviceToHost, true, Some(true)), "pageable memory is waited for");
+        assert!(!copy(Direction::DeviceToHost, true, Some(false)));
+        assert!(!copy(Direction::DeviceToDevice, false, None));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! program writes is believed as it stands: [`grants`] say who may be what, numbers are clamped, and a program
 //! that died or was stopped counts for nothing. If the controller itself is gone, every gate is open within
 //! 20 ms. [`counts`] is what a program's own apex tells of it in the end, [`propose`] what it might be told
-//! next time, and [`mps`] the one other thing that is started and stopped for all.
+//! next time, [`view`] what anybody may see of a page, and [`mps`] the one other thing that is started and stopped for all.
 
 pub mod controller;
 pub mod counts;
@@ -14,6 +14,7 @@ pub mod grants;
 pub mod keeper;
 pub mod mps;
 pub mod propose;
+pub mod view;
 
 use crate::session::create_private_directory;
 use apex_core::gate_page;

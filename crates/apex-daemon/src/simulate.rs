@@ -209,9 +209,7 @@ impl Kernels {
             let nanos = kernels.middle_ns.get(&key).copied().unwrap_or(kernels.usual_ns);
             let fit = device.zip(kernel).and_then(|(device, it)| fit(device, it, &launch.shape));
             let waves = fit.map_or(1.0, |fit| fit.waves);
-            let named =
-                kernel.map_or(Bottleneck::Unknown, |kernel| Bottleneck::of_kernel(&kernel.name));
-            kernels.fits.insert(key, shaped(nanos, waves, kernels.sms, named));
+            kernels.fits.insert(key, shaped(nanos, waves, kernels.sms));
         }
         kernels
     }
@@ -228,7 +226,7 @@ impl Kernels {
                 let whole = graphs.filter(|(key, _)| key.1 == 0).map(|(_, nanos)| *nanos).max();
                 let count = kernels.clamp(1, 10_000);
                 let each = whole.map_or(self.usual_ns, |whole| (whole / count).max(500));
-                let kernel = shaped(each, 1.0, self.sms, Bottleneck::Unknown);
+                let kernel = shaped(each, 1.0, self.sms);
                 vec![kernel; usize::try_from(count).unwrap_or(1)]
             }
             _ => Vec::new(),
@@ -236,13 +234,14 @@ impl Kernels {
     }
 }
 
-fn shaped(nanos: u64, waves: f64, sms: u32, bottleneck: Bottleneck) -> Kernel {
+fn shaped(nanos: u64, waves: f64, sms: u32) -> Kernel {
     let part = waves.clamp(1.0 / f64::from(sms.max(1)), 1.0);
     Kernel {
         nanos: nanos.max(1),
         block_ns: (nanos as f64 / waves.ceil().max(1.0)) as u64,
         sms: ((f64::from(sms) * part) as u32).max(1),
-        bottleneck,
+        // Its name would be a guess.
+        bottleneck: Bottleneck::Unknown,
     }
 }
 

@@ -2,75 +2,65 @@
 //!
 //! Every file is written under another name and renamed when it is complete, so whatever bears its final
 //! name is whole, also after a crash or on a full disk. What damages it later is found by its digest in
-//! `files.json`: a reader of Parquet trusts its file too much to be given a damaged one. Events go through a thread of their own with a
-//! short queue: when the disk cannot follow, events are still counted, but not kept, and that is said.
-//! Files are private to their owner.
+//! `files.json`: a reader of Parquet trusts its file too much to be given a damaged one. Events go through a
+//! thread of their own with a short queue: when it cannot follow, stretches of launches are left out on purpose,
+//! and that is said at once. An event counts as kept when its segment lies in the session's directory. What that
+//! directory does not take until the end is put aside ([`destination`]). Files are private to their owner.
 
 use crate::Error;
-use crate::columns::{self, Flat};
 use crate::row::Row;
 use apex_core::event::What;
-use arrow_array::RecordBatch;
-use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
-use parquet::file::properties::WriterProperties;
-use serde::Serialize;
-use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use destination::Destination;
+use segments::{KernelName, Message, Segments, Written, lock};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-pub(crate) use digest::{Digest, check};
+pub(crate) use digest::check;
+pub(crate) use parquet_file::properties;
+pub use segments::segment_name;
 pub(crate) use tables::TABLES;
 pub use tables::write_facts;
+pub(crate) mod destination;
 mod digest;
+mod parquet_file;
+mod segments;
 mod tables;
 
-/// Events of one segment at most.
-pub const SEGMENT_EVENTS: u64 = 262_144;
-/// A segment that has not filled up is closed after this time, so that a crash of apex loses little.
-const SEGMENT_TIME: Duration = Duration::from_secs(10);
 /// Rows handed over at once.
 pub const BATCH_ROWS: usize = 16_384;
 const QUEUE: usize = 32;
-
 /// The writing end of a session's events.
 #[derive(Debug)]
 pub struct EventStore {
     queue: Option<SyncSender<Message>>,
-    writer: Option<JoinHandle<Result<(), Error>>>,
-    not_kept: u64,
+    writer: Option<JoinHandle<()>>,
+    written: Arc<Mutex<Written>>,
+    /// Rows that came, whether they could be handed on or not.
+    given: u64,
+    /// Launches that were left out because the writer did not follow, and other rows with a full queue.
+    left_out: u64,
+    said_left_out: bool,
+    batches: u64,
     names: Vec<KernelName>,
 }
 
-/// Rows, and the names of kernels that they are the first to have.
-struct Message {
-    rows: Vec<Row>,
-    names: Vec<KernelName>,
-}
-
+/// What became of all rows in the end.
 #[derive(Debug)]
-struct KernelName {
-    process: u32,
-    kernel: u32,
-    name: String,
+pub struct Outcome {
+    /// Rows that lie nowhere.
+    pub lost: u64,
+    /// Rows that were put aside.
+    pub aside: u64,
 }
 
 impl EventStore {
-    /// Begins to write segments into `directory`, numbered from `first`.
+    /// Begins to write segments, numbered from `first`.
     #[must_use]
-    pub fn start(directory: &Path, first: u32) -> EventStore {
+    pub fn start(destination: Destination, first: u32) -> EventStore {
         let (queue, messages) = sync_channel(QUEUE);
-        let segments = Segments {
-            directory: directory.to_owned(),
-            next: first,
-            open: None,
-            names: HashMap::new(),
-        };
+        let written = Arc::new(Mutex::new(Written::default()));
+        let segments = Segments::start(destination, first, Arc::clone(&written));
         let writer = std::thread::Builder::new()
             .name("apex-store".into())
             .spawn(move || segments.run(&messages))
@@ -78,28 +68,44 @@ impl EventStore {
         EventStore {
             queue: writer.is_some().then_some(queue),
             writer,
-            not_kept: 0,
+            written,
+            given: 0,
+            left_out: 0,
+            said_left_out: false,
+            batches: 0,
             names: Vec::new(),
         }
     }
 
-    /// Keeps rows, or counts them if the disk cannot follow. Never waits.
-    pub fn keep(&mut self, rows: Vec<Row>) {
-        let Some(queue) = &self.queue else {
-            self.not_kept += rows.len() as u64;
-            return;
-        };
+    /// Keeps rows, or counts what cannot be kept. Never waits: while more than half of the queue is taken,
+    /// launches are left out, one whole stretch after another, so that what is kept has its order. The other
+    /// rows are few, and memory could not be followed without them.
+    pub fn keep(&mut self, mut rows: Vec<Row>) {
+        self.given += rows.len() as u64;
+        let Some(queue) = &self.queue else { return };
+        let waiting = self.batches.saturating_sub(lock(&self.written).batches);
+        if waiting > QUEUE as u64 / 2 {
+            let before = rows.len();
+            rows.retain(|row| !matches!(row.what, What::Launch(_)));
+            self.left_out += (before - rows.len()) as u64;
+        }
         let names = std::mem::take(&mut self.names);
         match queue.try_send(Message { rows, names }) {
-            Ok(()) => {}
+            Ok(()) => self.batches += 1,
             Err(TrySendError::Full(message)) => {
-                self.not_kept += message.rows.len() as u64;
+                self.left_out += message.rows.len() as u64;
                 self.names = message.names;
             }
-            Err(TrySendError::Disconnected(message)) => {
-                self.not_kept += message.rows.len() as u64;
-                self.queue = None;
-            }
+            Err(TrySendError::Disconnected(_)) => self.queue = None,
+        }
+    }
+
+    /// Keeps the last rows: nobody waits any more but the writer.
+    pub fn keep_last(&mut self, rows: Vec<Row>) {
+        self.given += rows.len() as u64;
+        if let Some(queue) = &self.queue {
+            // A writer that is gone is told by what it has not written.
+            let _ = queue.send(Message { rows, names: std::mem::take(&mut self.names) });
         }
     }
 
@@ -108,167 +114,90 @@ impl EventStore {
         self.names.push(KernelName { process, kernel, name: name.to_owned() });
     }
 
-    /// Whether the writer has given up; `finish` then says why.
-    #[must_use]
-    pub fn has_failed(&self) -> bool {
-        self.writer.as_ref().is_none_or(JoinHandle::is_finished)
+    /// Sentences about what could not be kept, each once.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        let error = lock(&self.written).error.take();
+        let mut notes: Vec<String> = error.iter().map(Error::to_string).collect();
+        if self.left_out > 0 && !self.said_left_out {
+            self.said_left_out = true;
+            notes.push(
+                "events come faster than they can be written: stretches of launches are left out of what \
+                 is kept; they are counted all the same"
+                    .into(),
+            );
+        }
+        notes
     }
 
-    /// Rows that were not kept.
+    /// Rows that will not be kept, as far as that is known.
     #[must_use]
     pub fn not_kept(&self) -> u64 {
-        self.not_kept
+        self.left_out + lock(&self.written).given_up
     }
 
-    /// Writes what is left and says what went wrong, if anything did.
-    pub fn finish(&mut self) -> Result<(), Error> {
+    /// Writes what is left, beside the rings if the session's directory does not take it.
+    pub fn finish(&mut self) -> Outcome {
         self.queue = None;
-        match self.writer.take().map(JoinHandle::join) {
-            Some(Ok(result)) => result,
-            _ => Ok(()),
+        if let Some(writer) = self.writer.take() {
+            // If it fell over, what it has written says enough.
+            let _ = writer.join();
         }
+        let written = lock(&self.written);
+        let lost = self.given.saturating_sub(written.in_place + written.aside);
+        Outcome { lost, aside: written.aside }
     }
 }
 
-struct Segments {
-    directory: PathBuf,
-    next: u32,
-    open: Option<Segment>,
-    names: HashMap<(u32, u32), String>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::tests::row;
+    use apex_core::event::{KernelId, Launch, LaunchShape, SyncKind};
 
-struct Segment {
-    writer: ArrowWriter<Digest<File>>,
-    part: PathBuf,
-    path: PathBuf,
-    rows: u64,
-    since: Instant,
-}
-
-impl Segments {
-    fn run(mut self, messages: &Receiver<Message>) -> Result<(), Error> {
-        loop {
-            match messages.recv_timeout(Duration::from_secs(1)) {
-                Ok(message) => {
-                    for KernelName { process, kernel, name } in message.names {
-                        self.names.insert((process, kernel), name);
-                    }
-                    self.write(&message.rows)?;
-                }
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return self.close(),
-            }
-            let full = |segment: &Segment| {
-                segment.rows >= SEGMENT_EVENTS || segment.since.elapsed() >= SEGMENT_TIME
-            };
-            if self.open.as_ref().is_some_and(full) {
-                self.close()?;
-            }
-        }
+    fn rows() -> Vec<Row> {
+        let (kernel, shape) = (KernelId(1), LaunchShape::default());
+        let launch = Launch { kernel, shape, cooperative: false, captured: false };
+        let sync = What::Sync { kind: SyncKind::Context, object: 0 };
+        vec![row(1, What::Launch(launch)), row(2, sync), row(3, What::Launch(launch))]
     }
 
-    fn write(&mut self, rows: &[Row]) -> Result<(), Error> {
-        let flat: Vec<Flat> = rows
-            .iter()
-            .map(|row| {
-                let kernel = match row.what {
-                    What::Launch(launch) => Some(launch.kernel.0),
-                    What::GpuTime { kernel, .. } => Some(kernel.0),
-                    _ => None,
-                };
-                let name = kernel.and_then(|kernel| self.names.get(&(row.process, kernel)));
-                Flat::of(row, name.map(String::as_str))
-            })
-            .collect();
-        let failed = |error: String| Error::write(&self.directory)(io::Error::other(error));
-        let batch = columns::batch(&flat).map_err(|error| failed(error.to_string()))?;
-        let segment = match self.open.take() {
-            Some(segment) => segment,
-            None => {
-                let path = self.directory.join(segment_name(self.next));
-                self.next += 1;
-                Segment::create(path, &batch)?
-            }
+    #[test]
+    fn a_writer_that_does_not_follow_gets_fewer_launches_and_that_is_said_once() {
+        let (queue, messages) = sync_channel(QUEUE);
+        let mut store = EventStore {
+            queue: Some(queue),
+            writer: None,
+            written: Arc::default(),
+            given: 0,
+            left_out: 0,
+            said_left_out: false,
+            batches: 0,
+            names: Vec::new(),
         };
-        let segment = self.open.insert(segment);
-        segment.rows += batch.num_rows() as u64;
-        let written = segment.writer.write(&batch);
-        written.map_err(|error| Error::Write(segment.path.clone(), io::Error::other(error)))
+        let most = QUEUE / 2 + 1;
+        (0..most).for_each(|_| store.keep(rows()));
+        assert_eq!((store.not_kept(), store.take_notes().len()), (0, 0));
+        store.keep(rows());
+        store.keep(rows());
+        assert_eq!(store.not_kept(), 4);
+        assert!(store.take_notes()[0].contains("left out"));
+        assert_eq!(store.take_notes(), Vec::<String>::new());
+        // The writer has caught up.
+        lock(&store.written).batches = store.batches;
+        store.keep(rows());
+        assert_eq!(store.not_kept(), 4);
+        let sizes: Vec<usize> = messages.try_iter().map(|message| message.rows.len()).collect();
+        assert_eq!(sizes, [vec![3; most], vec![1, 1, 3]].concat());
     }
 
-    fn close(&mut self) -> Result<(), Error> {
-        self.open.take().map_or(Ok(()), Segment::close)
+    #[test]
+    fn what_is_kept_last_waits_for_the_writer() {
+        let directory = tempfile::tempdir().unwrap();
+        let destination = Destination::of(directory.path(), &directory.path().join("rings"));
+        let mut store = EventStore::start(destination, 1);
+        (0..4 * QUEUE).for_each(|_| store.keep_last(rows()));
+        let outcome = store.finish();
+        assert_eq!((outcome.lost, outcome.aside, store.not_kept()), (0, 0, 0));
+        assert!(directory.path().join(segment_name(1)).exists());
     }
-}
-
-impl Segment {
-    fn create(path: PathBuf, batch: &RecordBatch) -> Result<Segment, Error> {
-        let part = part_name(&path);
-        let file = create_private(&part).map_err(Error::write(&path))?;
-        let writer = ArrowWriter::try_new(Digest::of(file), batch.schema(), Some(properties()))
-            .map_err(|error| Error::Write(path.clone(), io::Error::other(error)))?;
-        Ok(Segment { writer, part, path, rows: 0, since: Instant::now() })
-    }
-
-    fn close(self) -> Result<(), Error> {
-        let written = self.writer.into_inner().map_err(io::Error::other);
-        written
-            .and_then(|written| digest::enter(&self.path, &written))
-            .and_then(|()| fs::rename(&self.part, &self.path))
-            .inspect_err(|_| {
-                let _ = fs::remove_file(&self.part);
-            })
-            .map_err(Error::write(&self.path))
-    }
-}
-
-/// Name of a segment.
-#[must_use]
-pub fn segment_name(number: u32) -> String {
-    format!("events-{number:05}.parquet")
-}
-
-/// Writes a whole table as one Parquet file.
-pub(crate) fn write_table(path: &Path, batch: &RecordBatch) -> Result<(), Error> {
-    let mut segment = Segment::create(path.to_owned(), batch)?;
-    segment
-        .writer
-        .write(batch)
-        .map_err(|error| Error::Write(path.to_owned(), io::Error::other(error)))?;
-    segment.close()
-}
-
-/// Writes a document as JSON, complete or not at all.
-pub fn write_document(path: &Path, document: &impl Serialize) -> Result<(), Error> {
-    let part = part_name(path);
-    let write = || -> io::Result<()> {
-        let mut file = io::BufWriter::new(create_private(&part)?);
-        serde_json::to_writer_pretty(&mut file, document)?;
-        file.write_all(b"\n")?;
-        file.flush()?;
-        fs::rename(&part, path)
-    };
-    write()
-        .inspect_err(|_| {
-            let _ = fs::remove_file(&part);
-        })
-        .map_err(Error::write(path))
-}
-
-pub(crate) fn properties() -> WriterProperties {
-    WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .set_max_row_group_row_count(Some(65_536))
-        .build()
-}
-
-pub(crate) fn create_private(path: &Path) -> io::Result<File> {
-    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
-}
-
-/// The name a file has until it is complete.
-fn part_name(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    path.with_file_name(name)
 }

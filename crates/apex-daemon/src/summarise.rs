@@ -9,7 +9,9 @@ mod evidence;
 mod finish;
 pub(crate) mod fit;
 mod kernels;
+mod processes;
 mod timeline;
+mod times;
 
 pub(crate) use evidence::Means;
 pub use finish::Frame;
@@ -20,10 +22,10 @@ use crate::known::Known;
 use crate::row::Row;
 use apex_core::event::{AllocKind, Direction, LaunchShape, ObjectKind, TimeBasis, What};
 use busy::BusyTime;
-use kernels::Times;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use timeline::Timeline;
+use times::Times;
 
 /// Running counts of a session.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +53,10 @@ pub struct Tally {
     copies: [CopyTally; Direction::ALL.len()],
     sets: (u64, u64),
     syncs: (u64, u64),
+    blocking_copies: (u64, u64),
     loads: (u64, u64, u64),
+    /// Kernels that were launched, by process.
+    launched: HashSet<(u32, u32)>,
     busy: BusyTime,
 }
 
@@ -95,6 +100,8 @@ struct ThreadTally {
     launch_host: HostTime,
     other_host_ns: u64,
     waited_ns: u64,
+    /// GPU time of its launches, each by what such launches took until then.
+    given_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,27 +111,62 @@ struct FunctionTally {
 }
 
 /// Time in the driver of calls of one kind, not all of which were timed.
+///
+/// The first launch of a kernel stands apart: the driver may load or compile the kernel within it, which says nothing
+/// of the other launches.
 #[derive(Clone, Copy, Debug, Default)]
 struct HostTime {
     calls: u64,
     timed: u64,
     sum_ns: u64,
+    first_calls: u64,
+    first_ns: u64,
 }
 
 impl HostTime {
-    fn add(&mut self, host: Option<u64>) {
-        self.calls += 1;
-        self.timed += u64::from(host.is_some());
-        self.sum_ns += host.unwrap_or(0);
+    fn add(&mut self, host: Option<u64>, is_first: bool) {
+        if let (true, Some(host_ns)) = (is_first, host) {
+            self.first_calls += 1;
+            self.first_ns += host_ns;
+        } else {
+            self.calls += 1;
+            self.timed += u64::from(host.is_some());
+            self.sum_ns += host.unwrap_or(0);
+        }
+    }
+
+    fn plus(self, more: &HostTime) -> HostTime {
+        HostTime {
+            calls: self.calls + more.calls,
+            timed: self.timed + more.timed,
+            sum_ns: self.sum_ns + more.sum_ns,
+            first_calls: self.first_calls + more.first_calls,
+            first_ns: self.first_ns + more.first_ns,
+        }
+    }
+
+    /// Mean of the calls that were timed and are not the first of their kernel.
+    fn mean_ns(&self) -> Option<f64> {
+        (self.timed > 0).then(|| self.sum_ns as f64 / self.timed as f64)
     }
 
     /// The time of all calls; those that were not timed took what the others took on average.
     fn total_ns(&self) -> u64 {
-        match self.timed {
-            0 => 0,
-            timed if timed == self.calls => self.sum_ns,
-            timed => (self.sum_ns as f64 / timed as f64 * self.calls as f64) as u64,
-        }
+        let others = self.mean_ns().unwrap_or(0.0) * self.calls as f64;
+        let others = if self.timed == self.calls { self.sum_ns } else { others as u64 };
+        others + self.first_ns
+    }
+
+    /// The time of all calls without what the first ones loaded; `usual_ns` is what a call takes where none but the
+    /// first ones were timed.
+    fn without_loading_ns(&self, usual_ns: f64) -> f64 {
+        self.total_ns() as f64 - self.loading_ns(usual_ns)
+    }
+
+    /// What the first calls took longer than the others.
+    fn loading_ns(&self, usual_ns: f64) -> f64 {
+        let usual_ns = self.mean_ns().unwrap_or(usual_ns);
+        (self.first_ns as f64 - usual_ns * self.first_calls as f64).max(0.0)
     }
 }
 
@@ -164,7 +206,8 @@ impl Tally {
             }
             _ => {}
         }
-        self.add_call(row);
+        let is_first = self.is_first_launch(row);
+        self.add_call(row, is_first);
         match row.what {
             What::Launch(launch) => {
                 let key = ConfigKey {
@@ -176,7 +219,8 @@ impl Tally {
                 if self.executed(row, launch.captured) {
                     let config = self.config(key);
                     config.executed += 1;
-                    config.host.add(row.host());
+                    config.host.add(row.host(), is_first);
+                    self.thread(row).given_ns += self.usual_ns(row) as u64;
                 }
             }
             What::GraphLaunch { graph, kernels, captured, .. } if self.executed(row, captured) => {
@@ -185,11 +229,17 @@ impl Tally {
                 tally.kernels = tally.kernels.saturating_add(kernels);
                 tally.host_ns += row.host_ns;
                 tally.device = row.device;
+                self.thread(row).given_ns += self.usual_ns(row) as u64;
             }
             What::Alloc { kind, bytes, .. } if row.succeeded() => self.allocated(row, kind, bytes),
             What::Free { kind, bytes, .. } if row.succeeded() => self.freed(row, kind, bytes),
             What::Copy(copy) if row.succeeded() && !copy.captured => {
                 self.transferred(row, copy.bytes);
+                if row.is_blocking_copy() {
+                    self.blocking_copies.0 += 1;
+                    self.blocking_copies.1 += row.host_ns;
+                    self.waited(row);
+                }
                 let tally = &mut self.copies[usize::from(copy.direction.code())];
                 tally.count += 1;
                 tally.bytes = tally.bytes.saturating_add(copy.bytes);
@@ -205,8 +255,7 @@ impl Tally {
             }
             What::Sync { .. } => {
                 self.syncs = (self.syncs.0 + 1, self.syncs.1 + row.host_ns);
-                self.stream(row).waited_ns += row.host_ns;
-                self.thread(row).waited_ns += row.host_ns;
+                self.waited(row);
             }
             What::Load { bytes, .. } => {
                 let (count, sum, host_ns) = self.loads;
@@ -229,27 +278,59 @@ impl Tally {
         }
     }
 
+    /// What a launch takes by what was measured of its kernel and shape, or of its graph; 0 where nothing was.
+    pub(crate) fn usual_ns(&self, row: &Row) -> f64 {
+        let times = match row.what {
+            What::Launch(launch) => {
+                let key = ConfigKey {
+                    process: row.process,
+                    kernel: launch.kernel.0,
+                    device: row.device,
+                    shape: launch.shape,
+                };
+                self.configs.get(&key).map(|config| &config.times)
+            }
+            What::GraphLaunch { graph, .. } => {
+                self.graphs.get(&(row.process, graph)).map(|graph| &graph.times)
+            }
+            _ => None,
+        };
+        times.and_then(Times::mean).map_or(0.0, |mean| mean.nanos)
+    }
+
     /// End of the last call, on the session's clock.
     #[must_use]
     pub fn last_call_ns(&self) -> u64 {
         self.last_call_ns
     }
 
-    fn add_call(&mut self, row: &Row) {
+    /// The first launch that is known of a kernel in a process.
+    fn is_first_launch(&mut self, row: &Row) -> bool {
+        let What::Launch(launch) = row.what else { return false };
+        let runs = row.succeeded() && !launch.captured && self.launched.len() < MOST_ENTRIES;
+        runs && self.launched.insert((row.process, launch.kernel.0))
+    }
+
+    fn waited(&mut self, row: &Row) {
+        self.stream(row).waited_ns += row.host_ns;
+        self.thread(row).waited_ns += row.host_ns;
+    }
+
+    fn add_call(&mut self, row: &Row, is_first_launch: bool) {
         self.calls += 1;
         self.first_call_ns = Some(self.first_call_ns.unwrap_or(u64::MAX).min(row.time_ns));
         self.last_call_ns = self.last_call_ns.max(row.end_ns());
         self.pids.insert(row.process, row.pid);
         let function = self.functions.entry(row.function()).or_default();
         function.calls += 1;
-        function.host.add(row.host());
+        function.host.add(row.host(), is_first_launch);
         if !row.succeeded() {
             *self.errors.entry((row.function(), row.result)).or_default() += 1;
         }
         let thread = self.thread(row);
         thread.calls += 1;
         match row.what {
-            What::Launch(_) => thread.launch_host.add(row.host()),
+            What::Launch(_) => thread.launch_host.add(row.host(), is_first_launch),
             _ => thread.other_host_ns += row.host_ns,
         }
     }
@@ -356,3 +437,6 @@ fn entry<K: Hash + Eq, V: Default>(map: &mut HashMap<K, V>, key: K, common: K) -
     let key = if map.len() >= MOST_ENTRIES && !map.contains_key(&key) { common } else { key };
     map.entry(key).or_default()
 }
+
+#[cfg(test)]
+mod tests;

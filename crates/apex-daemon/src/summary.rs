@@ -5,6 +5,7 @@
 //! diff` and `apex top` all show this and compute nothing of their own.
 
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Version of the documents and files of a session.
 pub const SCHEMA: u64 = 1;
@@ -24,6 +25,12 @@ pub struct Summary {
     pub wall_ns: u64,
     /// How it ended; null while it runs.
     pub exit: Option<Exit>,
+    /// It runs: the numbers are those of one moment.
+    #[serde(default)]
+    pub running: bool,
+    /// Processes of which nothing is recorded, and why: one sentence each.
+    #[serde(default)]
+    pub unrecorded: Vec<String>,
     /// A process ran on the software GPU: times are the CPU's.
     pub soft: bool,
     /// The driver's CUDA version, such as 13.0.
@@ -44,13 +51,18 @@ pub struct Summary {
     pub graph_launches: u64,
     /// Kernels that ran through graphs.
     pub graph_kernels: u64,
+    /// Graph launches that may have run more kernels than are counted: conditional nodes run their bodies as
+    /// often as the GPU decides, and kernels may launch a graph again. If there are any, `kernels_executed` and
+    /// `graph_kernels` are bounds from below.
+    #[serde(default)]
+    pub open_graph_launches: u64,
     /// Launches into a stream under capture: they made a node and ran nothing.
     pub captured_launches: u64,
     /// Launches that the driver refused.
     pub failed_launches: u64,
     /// Share of the GPU phase in which kernels ran.
     pub gpu_busy: Option<Busy>,
-    /// Share of launches that found nothing else to run.
+    /// Share of the GPU phase in which the GPU waited for launches.
     pub launch_bound: Option<LaunchBound>,
     /// How near predictions came; nothing where no launch was timed.
     pub predicted: Option<PredictionSummary>,
@@ -76,10 +88,38 @@ pub struct Summary {
     pub loads: LoadSummary,
     /// Errors that the driver returned.
     pub errors: Vec<ErrorSummary>,
+    /// Calls of the driver that had not returned when their process ended, the longest first.
+    #[serde(default)]
+    pub under_way: Vec<UnderWay>,
+    /// What `apex run --fast` did; null where nothing was switched on.
+    #[serde(default)]
+    pub fast: Option<FastSummary>,
     /// What apex itself cost and lost.
     pub own: OwnSummary,
     /// Sentences for the user.
     pub notes: Vec<String>,
+}
+
+impl OwnSummary {
+    /// Events that no count has: lost in a full ring, or damaged. What is not kept on disk was counted.
+    #[must_use]
+    pub fn missing(&self) -> u64 {
+        self.lost + self.damaged
+    }
+}
+
+impl Summary {
+    /// Time waited for the GPU by all threads together, in synchronisations and blocking copies.
+    #[must_use]
+    pub fn waited_ns(&self) -> u64 {
+        self.syncs.waited_ns + self.syncs.blocking_copies_ns
+    }
+
+    /// Time in which kernels ran, per device used; none where it was not measured.
+    #[must_use]
+    pub fn busy_ns(&self) -> Option<f64> {
+        Some(self.gpu_busy.as_ref()?.share * self.gpu_phase_ns as f64)
+    }
 }
 
 /// How a program ended; one of the two.
@@ -89,6 +129,19 @@ pub struct Exit {
     pub code: Option<i32>,
     /// The signal that killed it.
     pub signal: Option<i32>,
+}
+
+/// A call of the driver that had not returned when its process ended: where a program hung.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnderWay {
+    /// Process id.
+    pub pid: u32,
+    /// Thread id; 0 where it is not known.
+    pub tid: u32,
+    /// The function.
+    pub function: String,
+    /// How long the thread had been in it, in nanoseconds; null where the process ended unseen.
+    pub host_ns: Option<u64>,
 }
 
 /// One device.
@@ -126,12 +179,16 @@ pub struct Busy {
     pub covered: f64,
 }
 
-/// How often the GPU waited for the program.
+/// How long the GPU waited for launches.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LaunchBound {
+    /// Share of the GPU phase in which the GPU had nothing to run while the program was in a launch call, what first
+    /// launches load left out: time in launch calls times `found_idle`, at most the time without kernels.
+    pub share: f64,
     /// By event pairs: timed launches that found their stream idle. By CUPTI: kernels before which no
     /// kernel ran on the device for more than three microseconds. From 0 to 1.
-    pub share: f64,
+    #[serde(default)]
+    pub found_idle: f64,
     /// Launches looked at.
     pub timed: u64,
     /// `event-pair` or `cupti`.
@@ -176,6 +233,19 @@ pub struct PredictionSummary {
     /// Those answers that took the place of a guess inside a program.
     #[serde(default)]
     pub taken: u64,
+}
+
+/// Predicted times of one kernel beside measured ones, of its timed launches.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KernelPrediction {
+    /// Launches.
+    pub timed: u64,
+    /// Mean of what was predicted, in nanoseconds.
+    pub predicted_ns: f64,
+    /// Mean of what was measured, in nanoseconds.
+    pub measured_ns: f64,
+    /// Median of the error relative to the measured time.
+    pub median_error: f64,
 }
 
 /// Predictions of one part.
@@ -231,6 +301,9 @@ pub struct KernelSummary {
     pub static_shared: Option<u64>,
     /// Of the shape that takes the most time.
     pub fit: Option<Fit>,
+    /// Its predicted times beside the measured ones; null where none was predicted.
+    #[serde(default)]
+    pub predicted: Option<KernelPrediction>,
 }
 
 /// One kernel with one launch shape.
@@ -286,8 +359,48 @@ pub struct ThreadSummary {
     pub launches: u64,
     /// Time in the driver, in nanoseconds.
     pub host_ns: u64,
-    /// Time of it in synchronisations.
+    /// Time of it in synchronisations and blocking copies.
     pub waited_ns: u64,
+}
+
+/// One process of a running session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessSummary {
+    /// Its number within the session: a process id may come back, this does not.
+    pub number: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Path of its executable; empty until it said so.
+    pub executable: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Ordinals of the devices that it used.
+    pub devices: Vec<u64>,
+    /// When its first ring was found, in nanoseconds since the session's start.
+    pub started_ns: u64,
+    /// When it was found to have ended; null while it runs.
+    pub ended_ns: Option<u64>,
+    /// Threads that called CUDA.
+    pub threads: u64,
+    /// CUDA calls.
+    pub calls: u64,
+    /// Launches, graph launches included.
+    pub launches: u64,
+    /// Kernels that ran, through graphs or plainly.
+    pub kernels_executed: u64,
+    /// GPU time of its kernels in nanoseconds, as `gpu_busy` has it for the session; 0 where none was timed.
+    pub kernel_ns: u64,
+    /// Bytes of device memory that it holds.
+    pub device_live_bytes: u64,
+    /// Time waited in synchronisations by its threads together, in nanoseconds.
+    pub waited_ns: u64,
+    /// GPU time of its launches in nanoseconds, each by what such launches took until then. Unlike `kernel_ns` it is
+    /// not worked out anew with every mean, so it only rises and its differences tell what is given now.
+    #[serde(default)]
+    pub given_ns: u64,
+    /// Bytes that it copied or set, in all directions together.
+    #[serde(default)]
+    pub copied_bytes: u64,
 }
 
 /// One driver function.
@@ -365,7 +478,13 @@ pub struct SyncSummary {
     pub count: u64,
     /// Time waited in them by all threads together, in nanoseconds.
     pub waited_ns: u64,
-    /// That time over the wall time; several waiting threads may bring it above 1.
+    /// Copies that returned only when they were done.
+    #[serde(default)]
+    pub blocking_copies: u64,
+    /// Time in those copies, in nanoseconds.
+    #[serde(default)]
+    pub blocking_copies_ns: u64,
+    /// Both times over the wall time; several waiting threads may bring it above 1.
     pub share_of_wall: f64,
 }
 
@@ -378,6 +497,12 @@ pub struct LoadSummary {
     pub bytes: u64,
     /// Time in the driver, just-in-time compilation included, in nanoseconds.
     pub host_ns: u64,
+    /// Kernels whose first launch took longer than their others: the driver loads or compiles them within it.
+    #[serde(default)]
+    pub first_launches: u64,
+    /// What these launches took longer than the others, in nanoseconds.
+    #[serde(default)]
+    pub first_launch_ns: u64,
 }
 
 /// One error of one function.
@@ -393,18 +518,97 @@ pub struct ErrorSummary {
     pub count: u64,
 }
 
+/// What `apex run --fast` did for a program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FastSummary {
+    /// What was switched on, as the words of `--fast`.
+    pub words: String,
+    /// Whether launches could wait in a queue: not with `strict`, nor with one processor.
+    pub has_queue: bool,
+    /// Launches that waited in the queue.
+    pub queued: u64,
+    /// Launches out of `queued` that went down as nodes of graphs.
+    pub in_graphs: u64,
+    /// Launches of those graphs.
+    pub graph_launches: u64,
+    /// Nodes that were given other parameters.
+    pub changed_nodes: u64,
+    /// Graphs that were made.
+    pub graphs: u64,
+    /// Nodes of the graphs that were made.
+    pub graph_nodes: u64,
+    /// Other calls that waited in the queue, such as copies and events.
+    pub other_queued: u64,
+    /// Calls that waited until the queue was empty.
+    pub drained: u64,
+    /// Launches that went down from the program's own call, by reason, the most first.
+    pub direct: Vec<DirectLaunches>,
+    /// Queued calls that the driver refused; a later call has told the program.
+    pub failed: u64,
+    /// Median of the time from a launch to its submission to the driver, of one queued launch in 64, within 12 %; null
+    /// where fewer than thirty were measured.
+    pub lag_ns: Option<f64>,
+    /// What graphs took less than the same launches one by one, by `costs`, less their building. Reckoned, not measured;
+    /// null where the costs are not known.
+    pub saved_ns: Option<i64>,
+    /// What the driver takes, as the queue believes.
+    pub costs: Option<LaunchCostsSummary>,
+    /// What the pool of freed memory did; null where it was not switched on.
+    pub pool: Option<PoolSummary>,
+}
+
+/// What the pool of `apex run --fast` did for a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolSummary {
+    /// Allocations served from freed memory.
+    pub served: u64,
+    /// Allocations that the driver was asked for.
+    pub asked: u64,
+    /// Freed blocks that went back to the driver.
+    pub given_back: u64,
+    /// Times that a stream was made to wait for another because of a block that was handed out again.
+    pub stream_waits: u64,
+}
+
+/// Launches that did not wait in the queue, for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectLaunches {
+    /// The reason: `first`, `idle`, `few`, `form`, `own-stream`, `capture`, `context`, `failed` or `aside`.
+    pub reason: String,
+    /// How many.
+    pub launches: u64,
+}
+
+/// What launches cost a driver, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchCostsSummary {
+    /// A launch.
+    pub launch_ns: u64,
+    /// A launch of a graph, without its nodes.
+    pub graph_ns: u64,
+    /// A node of it.
+    pub node_ns: u64,
+    /// Giving a node other parameters.
+    pub changed_ns: u64,
+    /// Building a graph, a node.
+    pub build_ns: u64,
+    /// They were measured on this machine by `apex bench launch --calibrate`, and not on another.
+    pub measured_here: bool,
+}
+
 /// What apex itself cost and lost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnSummary {
     /// Events recorded.
     pub events: u64,
-    /// Mean time that recording one took inside the program, in nanoseconds.
-    pub mean_ns: Option<f64>,
+    /// Median of the time that recording one took inside the program, in nanoseconds; null where fewer than
+    /// thirty were measured.
+    pub median_ns: Option<f64>,
     /// Time spent on timing kernels inside the program, in nanoseconds.
     pub sampling_ns: u64,
     /// Time spent on what is done once (facts of kernels, images and graphs), in nanoseconds.
     pub lookup_ns: u64,
-    /// Recording and timing over the wall time.
+    /// The median times all events, with sampling and look-ups, over the wall time.
     pub share_of_wall: Option<f64>,
     /// Events lost because a ring was full or could not be had.
     pub lost: u64,
@@ -414,6 +618,22 @@ pub struct OwnSummary {
     pub failures: u64,
     /// Facts that could not be written or understood.
     pub facts_lost: u64,
-    /// Events that were counted but not kept on disk.
+    /// Events that were counted but are not in the session's directory.
     pub not_kept: u64,
+    /// Where the session lies.
+    #[serde(default)]
+    pub kept: Kept,
+}
+
+/// Where a session lies when it has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kept {
+    /// In its directory.
+    #[default]
+    InPlace,
+    /// In this directory of rings, until a later apex command finds room for it.
+    Waits(PathBuf),
+    /// Nowhere.
+    Nowhere,
 }

@@ -4,14 +4,18 @@
 mod synthetic;
 
 use apex_core::event::{LaunchShape, TimeBasis, What};
+use apex_core::facts::{Fact, Graph};
 use apex_core::knobs::Knobs;
 use apex_core::ring::{HEADER_BYTES, RingWord};
+use apex_core::time::ticks;
+use apex_daemon::document::write_document;
+use apex_daemon::lease::{Folders, Lease, is_had};
 use apex_daemon::progress::Progress;
 use apex_daemon::read::{Stored, document};
-use apex_daemon::recording::{OWNER_FILE, Owner, Recording};
+use apex_daemon::recording::{OWNER_FILE, Recording};
 use apex_daemon::recover::recover;
-use apex_daemon::session::{Record, Sessions};
-use apex_daemon::store::write_document;
+use apex_daemon::row::call_named;
+use apex_daemon::session::{KeptSessions, Record};
 use apex_daemon::summary::{Exit, Summary};
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -23,23 +27,34 @@ struct Bench {
     root: tempfile::TempDir,
     rings: PathBuf,
     session: PathBuf,
-    sessions: Sessions,
+    sessions: KeptSessions,
+    leases: Vec<Lease>,
 }
 
 impl Bench {
     fn new() -> Bench {
         let root = tempfile::tempdir().unwrap();
         let rings = root.path().join("rings/20260101-000000-1");
-        apex_daemon::session::create_private_directory(&rings).unwrap();
         let knobs = Knobs { state: Some(root.path().join("state")), ..Knobs::default() };
-        let sessions = Sessions::of(&knobs, |_| None);
-        let session = sessions.create("20260101-000000-1", None).unwrap();
-        Bench { root, rings, session, sessions }
+        let sessions = KeptSessions::of(&knobs, |_| None);
+        let kept = sessions.create("20260101-000000-1", None).unwrap();
+        let session = kept.folder().to_owned();
+        let mut leases = vec![kept, Lease::make(&rings).unwrap()];
+        let state = sessions.directory().map(Into::into);
+        let folders = Folders { rings: rings.clone(), session: Some(session.clone()), state };
+        leases.iter_mut().for_each(|lease| lease.note(&folders).unwrap());
+        Bench { root, rings, session, sessions, leases }
     }
 
     fn record(&self) -> Recording {
         let command = ["train".to_owned()];
         Recording::start(&self.rings, Some(&self.session), "20260101-000000-1", &command)
+    }
+
+    /// The sessions of another state directory.
+    fn others(&self) -> KeptSessions {
+        let knobs = Knobs { state: Some(self.root.path().join("other")), ..Knobs::default() };
+        KeptSessions::of(&knobs, |_| None)
     }
 
     fn stored(&self) -> Stored {
@@ -83,7 +98,8 @@ fn a_program_is_recorded_kept_and_read_back_alike() {
     let busy = summary.gpu_busy.as_ref().unwrap();
     assert_eq!((busy.kernel_ns, busy.upper_bound, busy.timed), (70_000, true, 11));
     let bound = summary.launch_bound.as_ref().unwrap();
-    assert!((bound.share - 1.0 / 11.0).abs() < 1e-9);
+    assert!((bound.found_idle - 1.0 / 11.0).abs() < 1e-9);
+    assert!((0.0..=1.0).contains(&bound.share), "{bound:?}");
     let copies = &summary.copies[0];
     assert_eq!(
         (copies.direction.as_str(), copies.count, copies.bytes),
@@ -105,6 +121,75 @@ fn a_program_is_recorded_kept_and_read_back_alike() {
     assert!(!bench.rings.exists());
     Recording::enter(&bench.sessions, &bench.session).unwrap();
     assert_eq!(bench.sessions.find(None).unwrap(), bench.session);
+}
+
+#[test]
+fn what_the_gpu_decides_to_run_makes_the_count_a_bound() {
+    let bench = Bench::new();
+    let mut recording = bench.record();
+    let mut program = Program::start(&bench.rings, "1-0", 256);
+    let graph = |id, conditional_nodes, device_launch| {
+        let plain = Graph { id, kernel_nodes: 3, nodes: 4, ..Graph::default() };
+        Fact::Graph(Graph { conditional_nodes, device_launch, ..plain })
+    };
+    program.fact(&graph(2, 1, false));
+    program.fact(&graph(3, 0, true));
+    for graph in [1, 2, 2, 3] {
+        let what = What::GraphLaunch { graph, kernels: 3, nodes: 4, captured: false };
+        program.push("cuGraphLaunch", 0, what);
+    }
+    recording.look();
+    program.end();
+    let (summary, _) = recording.finish(success());
+    assert_eq!((summary.kernels_executed, summary.open_graph_launches), (12, 3));
+    assert_eq!(bench.stored().summarise(&mut Progress::silent()), summary);
+}
+
+#[test]
+fn one_slow_recording_is_not_what_recording_takes() {
+    let bench = Bench::new();
+    let recording = bench.record();
+    let mut program = Program::start(&bench.rings, "1-0", 256);
+    // Each event counts one cost of fifty ticks; see `Program::push`.
+    (0..20).for_each(|_| program.launch(1));
+    program.writer.count_cost(100_000_000);
+    let few = recording.finish(success()).0.own;
+    assert_eq!((few.median_ns, few.share_of_wall), (None, None), "22 were measured");
+
+    let bench = Bench::new();
+    let recording = bench.record();
+    let mut program = Program::start(&bench.rings, "1-0", 256);
+    (0..40).for_each(|_| program.launch(1));
+    (0..10).for_each(|_| program.writer.count_cost(100_000_000));
+    program.end();
+    let own = recording.finish(success()).0.own;
+    let median = own.median_ns.expect("more than thirty were measured");
+    assert!(median > 0.0 && median < 1_000.0, "{median}");
+    assert!(own.share_of_wall.is_some());
+}
+
+#[test]
+fn a_call_that_never_returned_is_told_with_its_thread() {
+    let bench = Bench::new();
+    let recording = bench.record();
+    let program = Program::start(&bench.rings, "1-0", 64);
+    program.writer.enter(call_named("cuCtxSynchronize"), ticks());
+    program.end();
+    let (summary, _) = recording.finish(Some(Exit { code: None, signal: Some(2) }));
+    let [call] = &summary.under_way[..] else { panic!("{:?}", summary.under_way) };
+    assert_eq!((call.pid, call.tid), (u32::MAX / 2, 77));
+    assert_eq!(call.function, "cuCtxSynchronize");
+    assert!(call.host_ns.is_some_and(|ns| ns > 0), "{call:?}");
+    assert_eq!(bench.stored().summarise(&mut Progress::silent()), summary);
+}
+
+#[test]
+fn who_still_runs_has_not_hung() {
+    let bench = Bench::new();
+    let recording = bench.record();
+    let program = Program::start(&bench.rings, "1-0", 64);
+    program.writer.enter(call_named("cuCtxSynchronize"), ticks());
+    assert_eq!(recording.finish(success()).0.under_way, []);
 }
 
 #[test]
@@ -138,6 +223,22 @@ fn a_full_ring_counts_what_it_loses() {
     program.end();
     let (summary, _) = recording.finish(success());
     assert_eq!((summary.own.events, summary.own.lost), (64, 136));
+}
+
+#[test]
+fn losses_are_said_while_the_program_runs() {
+    let bench = Bench::new();
+    let mut recording = bench.record();
+    let mut program = Program::start(&bench.rings, "1-0", 64);
+    (0..199).for_each(|_| program.launch(1));
+    recording.look();
+    std::thread::sleep(apex_daemon::live::INTERVAL);
+    recording.look();
+    let notes = recording.take_notes();
+    assert!(notes.len() == 1 && notes[0].contains("lower bounds"), "{notes:?}");
+    std::thread::sleep(apex_daemon::live::INTERVAL);
+    recording.look();
+    assert_eq!(recording.take_notes(), Vec::<String>::new());
 }
 
 #[test]
@@ -254,7 +355,7 @@ fn without_a_directory_nothing_is_kept_and_the_report_is_still_made() {
 
 #[test]
 fn a_session_whose_apex_was_killed_is_finished_by_the_next() {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
     let mut recording = bench.record();
     let mut one = Program::start(&bench.rings, "1-0", 256);
     one.work();
@@ -265,17 +366,22 @@ fn a_session_whose_apex_was_killed_is_finished_by_the_next() {
     // What was drained is on disk; now apex is killed, and the second process writes on alone.
     let mut two = Program::start(&bench.rings, "2-0", 256);
     recording.look();
-    let mut owner: Owner = document(&bench.rings.join(OWNER_FILE)).unwrap();
-    keep_drained_rows(&bench, recording);
+    keep_drained_rows(&mut bench, recording);
     for _ in 0..7 {
         two.launch(2);
     }
-    two.end();
-    owner.pid = u32::MAX / 2;
-    write_document(&bench.rings.join(OWNER_FILE), &owner).unwrap();
 
     let places = [bench.root.path().join("rings")];
-    apex_daemon::session::create_private_directory(&places[0]).unwrap();
+    let touch_nothing = |sessions: &KeptSessions, why: &str| {
+        assert_eq!(recover(&places, sessions), Vec::<String>::new(), "{why}");
+        assert!(bench.rings.exists() && bench.stored().record.ended_unix_ns.is_none(), "{why}");
+    };
+    touch_nothing(&bench.sessions, "the second process still writes its rings");
+    two.end();
+    touch_nothing(&bench.others(), "it is another state directory's");
+    let other_command = Lease::inherit(&bench.rings).unwrap();
+    touch_nothing(&bench.sessions, "another command is at it");
+    drop(other_command);
     let sentences = recover(&places, &bench.sessions);
     assert_eq!(sentences.len(), 1, "{sentences:?}");
     assert!(sentences[0].contains("was cut short when its apex was killed; it is finished now"));
@@ -294,7 +400,7 @@ fn a_session_whose_apex_was_killed_is_finished_by_the_next() {
 }
 
 /// Ends a recording as a kill after its last segment would: the rows are on disk, nothing else is.
-fn keep_drained_rows(bench: &Bench, recording: Recording) {
+fn keep_drained_rows(bench: &mut Bench, recording: Recording) {
     let kept = bench.root.path().join("kept");
     fs::create_dir(&kept).unwrap();
     for entry in fs::read_dir(&bench.rings).unwrap() {
@@ -304,7 +410,10 @@ fn keep_drained_rows(bench: &Bench, recording: Recording) {
     // The rings of the second process must stay the same file: its writer has them mapped.
     let held = bench.root.path().join("held");
     fs::rename(bench.rings.join("2-0.ring"), &held).unwrap();
+    let record: Record = document(&bench.session.join("session.json")).unwrap();
     recording.finish(success());
+    write_document(&bench.session.join("session.json"), &record).unwrap();
+    bench.leases.clear();
     for name in ["summary.json", "processes.parquet", "kernels.parquet", "graphs.parquet"] {
         fs::remove_file(bench.session.join(name)).unwrap();
     }
@@ -317,6 +426,92 @@ fn keep_drained_rows(bench: &Bench, recording: Recording) {
         }
     }
     fs::rename(&held, bench.rings.join("2-0.ring")).unwrap();
+}
+
+#[test]
+fn what_was_killed_before_it_began_is_removed_and_nothing_else() {
+    let bench = Bench::new();
+    let places = [bench.root.path().join("rings")];
+    std::os::unix::fs::symlink("/nowhere", bench.root.path().join("link")).unwrap();
+    fs::create_dir(bench.rings.join("lib")).unwrap();
+    fs::rename(bench.root.path().join("link"), bench.rings.join("lib/libcuda.so.1")).unwrap();
+    let empty = |place: &std::path::Path, id: &str| {
+        let folder = place.join(id);
+        apex_daemon::session::create_private_directory(&folder).unwrap();
+        folder
+    };
+    let state = bench.sessions.directory().unwrap();
+    let unborn = [empty(&places[0], "20260101-000000-2"), empty(state, "20260101-000000-2")];
+    let others = [empty(state, "my-folder"), empty(state, "20260101-000000-3")];
+    fs::write(others[1].join("file"), "").unwrap();
+    fs::write(bench.rings.join(format!("{OWNER_FILE}.7.part")), "{").unwrap();
+    assert_eq!(recover(&places, &bench.sessions), Vec::<String>::new());
+    assert!(is_had(&bench.rings) && is_had(&bench.session), "its apex lives");
+    let Bench { root: _root, rings, session, sessions, leases } = bench;
+    drop(leases);
+    // The session's folder is empty while its rings are being finished: whoever comes by leaves it.
+    let other_command = Lease::inherit(&rings).unwrap();
+    assert_eq!(recover(&places, &sessions), Vec::<String>::new());
+    assert!(rings.exists() && session.exists(), "another command is at it");
+    drop(other_command);
+    assert_eq!(recover(&places, &sessions), Vec::<String>::new());
+    for gone in unborn.iter().chain([&rings, &session]) {
+        assert!(!gone.exists(), "{}", gone.display());
+    }
+    assert!(others.iter().all(|folder| folder.exists()), "what is not ours stays");
+}
+
+#[test]
+fn the_lock_of_one_that_was_killed_after_it_had_finished_goes() {
+    let mut bench = Bench::new();
+    bench.record().finish(success());
+    let lock = bench.session.join("lock");
+    assert_eq!(recover(&[], &bench.sessions), Vec::<String>::new());
+    assert!(lock.exists(), "its apex lives");
+    bench.leases.clear();
+    assert_eq!(recover(&[], &bench.sessions), Vec::<String>::new());
+    assert!(!lock.exists() && bench.stored().record.exit == success());
+}
+
+#[test]
+fn a_running_session_is_shown_as_one() {
+    let bench = Bench::new();
+    let mut recording = bench.record();
+    let mut program = Program::start(&bench.rings, "1-0", 256);
+    let summary = bench.stored().summary(&mut Progress::silent());
+    assert!(summary.running && summary.calls == 0, "{summary:?}");
+    program.work();
+    std::thread::sleep(apex_daemon::live::INTERVAL);
+    recording.look();
+    let mut stored = bench.stored();
+    assert!(stored.complaints[0].contains("still runs"), "{:?}", stored.complaints);
+    let summary = stored.summary(&mut Progress::silent());
+    assert!(summary.running && summary.launches == 15, "{summary:?}");
+    let places = [bench.root.path().join("rings")];
+    assert_eq!(apex_daemon::live::snapshots(&places).len(), 1);
+    assert!(bench.sessions.listed()[0].running);
+    let (rings, session) = (bench.rings.clone(), bench.session.clone());
+    let Bench { root: _root, sessions, leases, .. } = bench;
+    drop(leases);
+    assert_eq!(apex_daemon::live::snapshots(&places).len(), 0, "killed is not running");
+    assert!(!sessions.listed()[0].running && rings.exists() && session.exists());
+}
+
+#[test]
+fn a_process_without_a_ring_is_named() {
+    use apex_core::refusal::{Refusal, tell};
+    let bench = Bench::new();
+    let mut recording = bench.record();
+    let user = nix::unistd::Uid::effective().as_raw();
+    let why = "Permission denied".to_owned();
+    assert!(tell(&bench.rings, &Refusal { pid: 7, user: user + 1, why: why.clone() }));
+    recording.look();
+    assert!(tell(&bench.rings, &Refusal { pid: 8, user, why }));
+    let (summary, _) = recording.finish(success());
+    let said = &summary.unrecorded;
+    assert!(said[0].contains(&format!("process 7 had become user {}", user + 1)), "{said:?}");
+    assert_eq!(said[1], "process 8 could have no ring: Permission denied");
+    assert_eq!(bench.stored().summarise(&mut Progress::silent()).unrecorded, *said);
 }
 
 #[test]

@@ -7,9 +7,9 @@
 mod checker;
 mod shadow;
 
-pub(crate) use checker::Checker;
+pub(crate) use checker::{CheckedStep, Checker, Finding};
 
-use crate::fault::Place;
+use crate::site::Site;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Mutex;
@@ -33,7 +33,7 @@ pub struct Report {
     /// What is wrong.
     pub kind: Kind,
     /// Where it was first found.
-    pub place: Place,
+    pub place: Site,
     /// What was touched: a host address, or an offset in shared or local memory.
     pub address: u64,
     /// Bytes of the access.

@@ -15,6 +15,7 @@
 //!   stop there and enter again at the start of the next.
 //! * A step whose guard is false for a lane changes nothing for that lane.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Index of a step in [`Code::steps`].
@@ -133,9 +134,19 @@ pub struct Code {
     pub local_bytes: u32,
     /// Bytes of local memory per lane for frames of called functions; 0 when all were taken in.
     pub stack_bytes: u32,
-    /// Entry of each function of the module that can be called by address; the value of a
-    /// function's address is its index here plus [`FUNCTION_BASE`].
-    pub functions: Vec<Option<Pc>>,
+    /// What local memory of a lane begins at a multiple of: 16, or more where a variable wants it.
+    pub local_align: u32,
+    /// Entry of each function that can be called by address, by its number in the module; the
+    /// value of a function's address is that number plus [`FUNCTION_BASE`].
+    pub functions: BTreeMap<usize, Pc>,
+}
+
+impl Code {
+    /// Bytes from one lane's local memory to the next one's.
+    pub(crate) fn local_stride(&self) -> usize {
+        let bytes = self.local_bytes as usize + self.stack_bytes as usize;
+        bytes.next_multiple_of(self.local_align.max(16) as usize)
+    }
 }
 
 /// Added to a function's index to make its address: never a host address.
@@ -587,7 +598,7 @@ pub enum Inst {
     Ternary { op: TernaryOp, ty: Ty, mode: Mode, dst: Reg, a: Src, b: Src, c: Src },
     /// `bfi dst, insert, base, position, length`.
     Bfi { ty: Ty, dst: Reg, insert: Src, base: Src, position: Src, length: Src },
-    /// `add`/`sub` with carry; predicates carry the flag. `sub`'s flag is the borrow.
+    /// `add`/`sub` with carry; predicates carry the flag. After `sub` it says that nothing was borrowed.
     Carry {
         sub: bool,
         ty: Ty,
@@ -724,20 +735,22 @@ pub enum Inst {
     Yield,
     /// The other warps of the block have their turn; see `lower::turns`.
     Pass,
-    /// `cp.async`: `bytes` from global to shared, the rest of `size` zero; done at once, which its order allows.
-    CopyAsync { dst: Address, src: Address, size: u32, bytes: Option<Src>, ignore: Option<Guard> },
     /// `cp.async.mbarrier.arrive`.
     CopyAsyncArrive { address: Address, space: Space, no_inc: bool },
     /// `mbarrier.*`.
     Mbarrier(Box<Mbarrier>),
     /// `cp.async.bulk`, plain, global ↔ shared ↔ shared of the cluster.
     CopyBulk(Box<CopyBulk>),
+    /// `cp.async.bulk.tensor`.
+    CopyTensor(Box<CopyTensor>),
     /// `mapa`: the address of a shared variable in another block of the cluster.
     Mapa { shared: bool, dst: Reg, a: Src, rank: Src },
     /// `getctarank`.
     CtaRank { shared: bool, dst: Reg, a: Src },
     /// `mma`, `wmma.mma`.
     Mma(Box<Mma>),
+    /// `wgmma.mma_async`.
+    Wgmma(Box<Wgmma>),
     /// `wmma.load`/`wmma.store`.
     WmmaMemory(Box<WmmaMemory>),
     /// `ldmatrix`, `stmatrix`.
@@ -821,6 +834,20 @@ pub enum MbarrierOp {
     PendingCount,
 }
 
+impl MbarrierOp {
+    /// Asks whether a phase is over; lanes that ask in vain let others go first.
+    #[must_use]
+    pub fn waits(self) -> bool {
+        matches!(
+            self,
+            MbarrierOp::TestWait
+                | MbarrierOp::TestWaitParity
+                | MbarrierOp::TryWait
+                | MbarrierOp::TryWaitParity
+        )
+    }
+}
+
 /// `cp.async.bulk` and `cp.reduce.async.bulk`: done at once; a barrier is told the bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CopyBulk {
@@ -832,8 +859,29 @@ pub struct CopyBulk {
     pub size: Src,
     /// The barrier in shared memory that is told.
     pub mbarrier: Option<Address>,
+    /// The blocks of the cluster that get it, one bit each.
+    pub blocks: Option<Src>,
     /// Combined with what is there.
     pub reduce: Option<(AtomOp, Ty)>,
+}
+
+/// `cp.async.bulk.tensor` and `cp.reduce.async.bulk.tensor` of tiles: done at once; a barrier is told the bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopyTensor {
+    /// From the tensor to shared memory.
+    pub load: bool,
+    /// The tensor's map.
+    pub map: (Space, Address),
+    /// Of the box's first element, from dimension 0 on.
+    pub coordinates: Vec<Src>,
+    /// The box in shared memory.
+    pub shared: Address,
+    /// The barrier in shared memory that is told.
+    pub mbarrier: Option<Address>,
+    /// The blocks of the cluster that get it, one bit each.
+    pub blocks: Option<Src>,
+    /// Combined with what is there.
+    pub reduce: Option<AtomOp>,
 }
 
 /// A matrix product held by a warp: `d = a * b + c`.
@@ -863,6 +911,32 @@ pub struct Mma {
     pub b: Vec<Src>,
     /// Added.
     pub c: Vec<Src>,
+}
+
+/// A matrix product held by four warps, `d = a * b + c`, or `d = a * b`; each warp has 16 of the 64 rows. Done at once,
+/// which its order allows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wgmma {
+    /// M, N, K.
+    pub shape: (u16, u16, u16),
+    /// Element types of d, a and b.
+    pub types: [MmaType; 3],
+    /// `.satfinite`.
+    pub satfinite: bool,
+    /// The sum, and what it was before.
+    pub d: Vec<Reg>,
+    /// The same registers.
+    pub c: Vec<Src>,
+    /// Whether the sum before counts.
+    pub accumulates: Guard,
+    /// The left factor: a fragment of four registers, or a descriptor.
+    pub a: Vec<Src>,
+    /// The descriptor of the right factor.
+    pub b: Src,
+    /// The product is subtracted.
+    pub negated: bool,
+    /// Factors whose rows or columns (M, N) lie side by side in shared memory, not K.
+    pub transposed: [bool; 2],
 }
 
 /// Element types of matrix products.

@@ -1,5 +1,8 @@
 //! The device as kernels see it, and what they may call back for.
 
+use crate::dump::Dump;
+use crate::window::Window;
+
 /// What special registers and limits tell of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
@@ -38,6 +41,9 @@ pub struct Device {
     pub checked: bool,
     /// The fast tier may be used.
     pub jit: bool,
+    /// Where its memory lies. What else kernels touch is asked of [`Services::reaches`]; without a window they may
+    /// touch everything the process can.
+    pub window: Option<Window>,
     /// What the driver does for kernels.
     pub services: Box<dyn Services>,
 }
@@ -68,4 +74,22 @@ pub trait Services: Send + Sync {
 
     /// The allocation an address falls in: base and bytes.
     fn find(&self, address: u64) -> Option<(u64, u64)>;
+
+    /// Whether kernels may touch bytes outside of [`Device::window`].
+    fn reaches(&self, address: u64, bytes: u64) -> bool {
+        self.find(address).is_some_and(|(base, length)| {
+            address.checked_add(bytes).is_some_and(|end| end - base <= length)
+        })
+    }
+
+    /// Whether a launch must do the same in every run, because its steps are counted: then none comes to compiled code
+    /// while it runs.
+    fn counts_steps(&self) -> bool {
+        false
+    }
+
+    /// Where to write what compiled kernels are after each pass.
+    fn dump(&self) -> Option<&Dump> {
+        None
+    }
 }

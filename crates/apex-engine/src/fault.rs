@@ -1,23 +1,13 @@
 //! How a launch fails, in one clear sentence each.
 
 pub(crate) mod guard;
+pub(crate) mod operand;
 
 use std::fmt;
 
 use crate::check::Report;
-
-/// Where it happened.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Place {
-    /// The kernel.
-    pub kernel: String,
-    /// Line in its PTX; 0 when unknown.
-    pub line: u32,
-    /// `%ctaid`.
-    pub block: [u32; 3],
-    /// `%tid`, where one thread can be named.
-    pub thread: Option<[u32; 3]>,
-}
+use crate::code::Space;
+use crate::site::{Access, Site};
 
 /// Why a launch ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,16 +15,18 @@ pub enum Fault {
     /// Memory that is not there. The address is unknown when the processor does not tell it.
     IllegalAddress {
         /// Where in the program.
-        place: Place,
+        place: Site,
         /// What was touched.
         address: Option<u64>,
         /// Bytes of the access; 0 when unknown.
         bytes: u32,
+        /// What it does to which memory; none for stacks, surfaces and handles.
+        access: Option<(Access, Space)>,
     },
     /// An address that is no multiple of the access's size.
     MisalignedAddress {
         /// Where in the program.
-        place: Place,
+        place: Site,
         /// What was touched.
         address: u64,
         /// Bytes of the access.
@@ -43,18 +35,18 @@ pub enum Fault {
     /// An instruction with operands it cannot have.
     IllegalInstruction {
         /// Where in the program.
-        place: Place,
+        place: Site,
         /// What is wrong.
         reason: String,
     },
     /// A failed `assert`; its text went to the driver.
-    Assert(Place),
+    Assert(Site),
     /// `trap`.
-    Trap(Place),
+    Trap(Site),
     /// `brkpt` with no debugger.
-    Breakpoint(Place),
+    Breakpoint(Site),
     /// All threads wait for each other.
-    Deadlock(Place),
+    Deadlock(Site),
     /// The kernel has an instruction that is not known here.
     Unsupported(String),
     /// No memory for the launch.
@@ -67,43 +59,57 @@ pub enum Fault {
     Checked(Vec<Report>),
 }
 
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "kernel {}", self.kernel)?;
-        if self.line != 0 {
-            write!(f, ", PTX line {}", self.line)?;
-        }
-        let [x, y, z] = self.block;
-        write!(f, ", block ({x},{y},{z})")?;
-        if let Some([x, y, z]) = self.thread {
-            write!(f, ", thread ({x},{y},{z})")?;
-        }
-        Ok(())
+/// What an access outside of all memory did.
+fn describe_access(
+    f: &mut fmt::Formatter<'_>,
+    address: Option<u64>,
+    bytes: u32,
+    access: Option<(Access, Space)>,
+) -> fmt::Result {
+    let Some((access, space)) = access else {
+        return match address {
+            Some(handle) => write!(f, "uses {handle:#x}, which is nothing of the device"),
+            None if bytes == 0 => write!(f, "the thread's stack is full"),
+            None => write!(f, "touches {bytes} bytes outside of a surface"),
+        };
+    };
+    let verb = match access {
+        Access::Read => "reads",
+        Access::Write => "writes",
+        Access::Atomic => "changes",
+    };
+    let missed = match space {
+        Space::Generic | Space::Global => "no memory of the device",
+        Space::Shared => "not in the shared memory of the block",
+        Space::Local => "not in the local memory of the thread",
+        Space::Param => "not in the parameters",
+    };
+    write!(f, "{verb} {bytes} bytes ")?;
+    match address {
+        Some(address) => write!(f, "at {address:#x}; that is {missed}"),
+        None => write!(f, "at an address that is {missed}"),
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::IllegalAddress { place, address, bytes } => {
-                write!(f, "illegal address")?;
-                if let Some(address) = address {
-                    write!(f, " {address:#x}")?;
-                }
-                if *bytes != 0 {
-                    write!(f, " ({bytes} bytes)")?;
-                }
-                write!(f, " in {place}")
+            Fault::IllegalAddress { place, address, bytes, access } => {
+                write!(f, "{place}: ")?;
+                describe_access(f, *address, *bytes, *access)
             }
             Fault::MisalignedAddress { place, address, bytes } => {
-                write!(f, "address {address:#x} is not aligned to {bytes} bytes in {place}")
+                write!(f, "{place}: touches {bytes} bytes at {address:#x}, not aligned to {bytes}")
             }
-            Fault::IllegalInstruction { place, reason } => write!(f, "{reason} in {place}"),
-            Fault::Assert(place) => write!(f, "assertion failed in {place}"),
-            Fault::Trap(place) => write!(f, "trap in {place}"),
-            Fault::Breakpoint(place) => write!(f, "breakpoint without a debugger in {place}"),
+            Fault::IllegalInstruction { place, reason } => write!(f, "{place}: {reason}"),
+            Fault::Assert(place) => write!(f, "{place}: an assertion failed"),
+            Fault::Trap(place) => write!(f, "{place}: trap"),
+            Fault::Breakpoint(place) => write!(f, "{place}: breakpoint without a debugger"),
             Fault::Deadlock(place) => {
-                write!(f, "all threads of a block wait at barriers that cannot complete in {place}")
+                write!(
+                    f,
+                    "{place}: waits, as all threads of its block do, at a barrier that cannot complete"
+                )
             }
             Fault::Unsupported(reason) => write!(f, "{reason}"),
             Fault::OutOfMemory => write!(f, "no memory for the launch"),

@@ -6,9 +6,14 @@
 //! thread stack belongs to it, and any worker may go on with it.
 
 use crate::code::Pc;
+use crate::window::Window;
+use std::sync::Arc;
 
 /// Back edges a warp may take in one turn.
 pub const TURN_FUEL: i64 = 1 << 13;
+
+/// What asking an mbarrier in vain costs in back edges: others should have their turn soon.
+pub const WAIT_COST: i64 = 512;
 
 /// In [`BlockFrame::stopped`]: no warp has stopped yet.
 pub const NOT_STOPPED: u64 = u64::MAX;
@@ -49,6 +54,10 @@ pub struct BlockFrame {
     pub stopped: u64,
     /// The rest of the engine's view of this block; compiled code hands it on to helpers and never looks inside.
     pub runner: *mut core::ffi::c_void,
+    /// Start of the memory that belongs to this block alone: shared, registers, local.
+    pub own: *const u8,
+    /// Its bytes.
+    pub own_bytes: u64,
 }
 
 /// One warp.
@@ -72,6 +81,34 @@ pub struct WarpFrame {
     /// Not 0 while compiled code alone may go on: it left registers that are even over the
     /// lanes with only lane 0 written. It ends this itself before it hands over.
     pub compact: u32,
+    /// The lane whose turn it is where compiled code goes through them one by one.
+    pub lane: u32,
+}
+
+/// For which lane a machine instruction touches memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Toucher {
+    /// Not known.
+    Unknown,
+    /// This lane, and those after it that lie beside it.
+    Lane(u32),
+    /// That of [`WarpFrame::lane`].
+    InFrame,
+}
+
+/// An access of a warp about which compiled code asks before it is made: the lowest lane's address lies
+/// outside of the window of device memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Reach {
+    /// The step.
+    pub pc: Pc,
+    /// Bytes that each lane touches.
+    pub bytes: u32,
+    /// Added to every address.
+    pub offset: i64,
+    /// From lane to lane; `None` where each lane has its own address.
+    pub stride: Option<i64>,
 }
 
 /// Why compiled code came back; in the upper half of its result, the [`Pc`] in the lower.
@@ -93,7 +130,7 @@ pub enum Stop {
     Parted = 5,
 }
 
-/// A compiled kernel: takes warps whose lanes are all there and together, at one of its entries.
+/// A compiled kernel: takes warps whose lanes, as many as it was made for, are all there and together, at one of its entries.
 ///
 /// It begins with `warp` and goes on with the next, up to [`BlockFrame::last_warp`], while they
 /// stop as the first did: at their end, at the same barrier, or for want of fuel at the same step.
@@ -101,6 +138,18 @@ pub enum Stop {
 /// So a block whose warps keep together costs one call.
 pub type Compiled =
     unsafe extern "C" fn(block: *mut BlockFrame, warp: *mut WarpFrame, entry: u32) -> u64;
+
+/// Where the compiled form of a launch comes from that began without one.
+pub(crate) trait Later: Send + Sync {
+    /// Steps of warps that may be interpreted before it is worth it.
+    fn patience(&self) -> u64;
+
+    /// So many steps of warps were interpreted.
+    fn add(&self, steps: u64);
+
+    /// Makes it, or finds it.
+    fn form(&self) -> Option<Arc<dyn FastTier>>;
+}
 
 /// The compiled form of a kernel, as the grid uses it.
 ///
@@ -113,10 +162,14 @@ pub trait FastTier: Send + Sync {
     /// The number to enter with at this step, when it is an entry.
     fn entry(&self, pc: Pc) -> Option<u32>;
 
-    /// The compiled code.
-    fn function(&self) -> Compiled;
+    /// The compiled code for warps of so many lanes, where there is some.
+    fn function(&self, lanes: u32) -> Option<Compiled>;
 
-    /// The step to which the machine instruction at a host address belongs: a memory fault
-    /// in compiled code is reported with it.
-    fn step_at(&self, host: usize) -> Option<Pc>;
+    /// Whether it may be used for a launch: it was made for this window of device memory, and the parameters
+    /// that it trusts lie there.
+    fn suits(&self, window: Option<Window>, params: &[u8]) -> bool;
+
+    /// The step to which the machine instruction at a host address belongs, and for whom it touches memory: a memory
+    /// fault in compiled code is reported with them.
+    fn step_at(&self, host: usize) -> Option<(Pc, Toucher)>;
 }

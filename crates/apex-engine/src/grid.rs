@@ -13,6 +13,7 @@ use crate::fault::Fault;
 use crate::frame::FastTier;
 use crate::interpret::facts::Facts;
 use crate::kernel::Launch;
+use crate::tiers::Choice;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -55,11 +56,11 @@ impl Grid {
     /// # Errors
     /// [`Fault::Unsupported`], [`Fault::InvalidLaunch`] or [`Fault::OutOfMemory`].
     pub fn new(launch: Launch, device: Arc<Device>) -> Result<Grid, Fault> {
-        let fast = crate::tiers::choose(&launch, &device);
-        Self::with_fast_tier(launch, device, fast)
+        let choice = crate::tiers::choose(&launch, &device);
+        Self::with(launch, device, choice)
     }
 
-    /// As [`Self::new`], with the compiled form given.
+    /// As [`Self::new`], with the compiled form given; without one all is interpreted.
     ///
     /// # Errors
     /// As for [`Self::new`].
@@ -68,11 +69,15 @@ impl Grid {
         device: Arc<Device>,
         fast: Option<Arc<dyn FastTier>>,
     ) -> Result<Grid, Fault> {
+        // Compiled code does not report what checked mode looks for.
+        let fast = fast.filter(|fast| !device.checked && fast.suits(device.window, &launch.params));
+        Self::with(launch, device, Choice { fast, later: None })
+    }
+
+    fn with(launch: Launch, device: Arc<Device>, choice: Choice) -> Result<Grid, Fault> {
         check(&launch, &device)?;
         let cooperative = launch.cooperative;
-        // Compiled code does not report what checked mode looks for.
-        let fast = fast.filter(|_| !device.checked);
-        let facts = Arc::new(Facts::new(launch, device, fast));
+        let facts = Arc::new(Facts::new(launch, device, choice.fast, choice.later));
         let blocks: u64 = facts.grid.iter().map(|&n| u64::from(n)).product();
         let units = blocks / u64::from(facts.cluster_blocks());
         let identity = &facts.device.identity;
@@ -171,6 +176,11 @@ impl Grid {
         self.instructions.load(Ordering::Relaxed)
     }
 
+    /// Whether it looks at memory that others may change while it runs: then it may wait for other work.
+    pub fn polls(&self) -> bool {
+        self.facts.polls()
+    }
+
     /// Takes the next units.
     fn take(&self) -> Option<Range<u64>> {
         if self.next.load(Ordering::Relaxed) >= self.units {
@@ -215,7 +225,9 @@ impl Grid {
 
     /// Takes note of how a unit stopped; gives it back when it is over.
     fn account(&self, mut unit: Box<Unit>, state: UnitState) -> Option<Box<Unit>> {
-        self.instructions.fetch_add(unit.take_instructions(), Ordering::Relaxed);
+        let interpreted = unit.take_instructions();
+        self.instructions.fetch_add(interpreted, Ordering::Relaxed);
+        self.facts.interpreted(interpreted);
         match state {
             UnitState::Done => Some(unit),
             UnitState::Suspended => {

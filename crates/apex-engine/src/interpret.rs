@@ -6,10 +6,13 @@
 //! goes on wherever its worker wants.
 
 mod arena;
+#[cfg(target_arch = "x86_64")]
+mod ask;
 mod atomic;
 mod binary;
 mod blame;
 pub(crate) mod block;
+mod checked;
 mod compare;
 pub(crate) mod context;
 mod convert;
@@ -23,16 +26,19 @@ mod half;
 mod matrix;
 mod matrix_memory;
 mod memory;
+mod reach;
 mod rounds;
 mod sample;
 mod special;
+mod swizzle;
 mod system;
 mod ternary;
 mod unary;
 mod video;
 pub(crate) mod warp;
 
-pub(crate) use memory::Access;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use ask::ask;
 
 use crate::code::Pc;
 use crate::frame::{BlockFrame, WarpFrame};

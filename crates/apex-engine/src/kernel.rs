@@ -1,6 +1,7 @@
 //! A kernel as the driver sees it, and one launch of it.
 
 use crate::code::Code;
+use apex_ptx::tree;
 use std::sync::Arc;
 
 /// One parameter of a kernel.
@@ -66,4 +67,23 @@ pub struct Launch {
     pub cooperative: bool,
     /// Blocks per cluster; `[1, 1, 1]` without clusters.
     pub cluster: [u32; 3],
+}
+
+/// Bytes of a parameter or a variable of a function; what is beyond 32 bits fits nowhere.
+pub(crate) fn bounded_bytes(variable: &tree::Variable) -> u32 {
+    variable.bytes().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX)
+}
+
+/// Offsets of parameters, and the bytes of all.
+pub(crate) fn layout(params: &[tree::Variable]) -> (Vec<Param>, u32) {
+    let mut end = 0_u32;
+    let mut places = Vec::with_capacity(params.len());
+    for param in params {
+        let align = u32::try_from(param.alignment()).unwrap_or(1).max(1);
+        let bytes = bounded_bytes(param);
+        let offset = end.checked_next_multiple_of(align).unwrap_or(end);
+        places.push(Param { offset, bytes, align });
+        end = offset.saturating_add(bytes);
+    }
+    (places, end)
 }

@@ -5,11 +5,16 @@
 //! unsupported: what does not run it is not concerned.
 
 mod image;
+mod limits;
+mod runtime;
 
-use crate::kernel::{Kernel, Param};
+use crate::dump::Dump;
+use crate::kernel::{Kernel, layout};
 use crate::lower::{self, Home, Program, Refusal};
+use crate::passes;
 use apex_ptx::LinkError;
 use apex_ptx::tree::{self, Directive, Function, Item};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -17,6 +22,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Module {
     kernels: Vec<Arc<Kernel>>,
+    by_name: HashMap<String, usize>,
     variables: Vec<Placed>,
     warnings: Vec<String>,
 }
@@ -96,20 +102,35 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
+/// Registers that a thread can have, and the lowest limit that ptxas holds to.
+const MOST_REGISTERS: u32 = 255;
+const LEAST_LIMIT: u32 = 24;
+
 /// The newest PTX version that is read: 9.x, and whatever of later ones is not new.
 const NEWEST_MAJOR: u32 = 9;
 
 impl Module {
     /// Links the texts, asks `place` for memory for each variable, fills it with the initial
-    /// values and lowers all kernels.
+    /// values and lowers all kernels. A text that ends with `.pragma "maxrregcount N";` asks for at
+    /// most so many registers for a thread, as an option of the driver does.
     ///
     /// `place` gives the address of writable memory of that size and alignment, which stays until
-    /// the module is gone, or `None` when there is none left.
+    /// the module is gone, or `None` when there is none left. What it held is cleared, but pages
+    /// of zeros are only read: a large variable costs memory where it is used.
     pub fn load(
         texts: &[&str],
         place: &mut dyn FnMut(Variable<'_>) -> Option<u64>,
     ) -> Result<Module, LoadError> {
-        let tree = link(texts)?;
+        Module::load_and_dump(texts, None, place)
+    }
+
+    /// As [`Self::load`]; what each kernel is after each pass goes into the dump.
+    pub fn load_and_dump(
+        texts: &[&str],
+        dump: Option<&Dump>,
+        place: &mut dyn FnMut(Variable<'_>) -> Option<u64>,
+    ) -> Result<Module, LoadError> {
+        let (tree, asked) = link(texts)?;
         let mut program = Program::new(&tree);
         let variables = place_variables(&tree, &mut program, place)?;
         image::fill(&tree, &program)?;
@@ -117,16 +138,21 @@ impl Module {
         let constants: Arc<[(u64, u64)]> =
             constant.map(|variable| (variable.address, variable.bytes)).collect();
         let constant = constants.iter().map(|(_, bytes)| bytes).sum::<u64>();
-        let target = target(&tree);
-        let mut module = Module { kernels: Vec::new(), variables, warnings: Vec::new() };
+        let target = limits::architecture(&tree).unwrap_or(0);
+        let mut module = Module {
+            kernels: Vec::new(),
+            by_name: HashMap::new(),
+            variables,
+            warnings: Vec::new(),
+        };
         for (index, function) in program.functions.iter().enumerate() {
             if lower::is_kernel(function) {
                 let mut kernel = describe(function, target);
                 kernel.constants = constants.clone();
                 kernel.constant = u32::try_from(constant).unwrap_or(u32::MAX);
-                match lower::kernel(&program, index) {
+                match passes::lower(&program, index, dump) {
                     Ok(lowered) => {
-                        kernel.registers = lowered.registers.min(most_registers(function));
+                        kernel.registers = lowered.registers.min(most_registers(function, asked));
                         kernel.static_shared = lowered.static_shared;
                         kernel.local = lowered.code.local_bytes + lowered.code.stack_bytes;
                         kernel.code = Arc::new(lowered.code);
@@ -136,6 +162,7 @@ impl Module {
                         kernel.unsupported = Some(reason);
                     }
                 }
+                module.by_name.insert(kernel.name.clone(), module.kernels.len());
                 module.kernels.push(Arc::new(kernel));
             }
         }
@@ -149,7 +176,7 @@ impl Module {
 
     /// The kernel of this name.
     pub fn kernel(&self, name: &str) -> Option<&Arc<Kernel>> {
-        self.kernels.iter().find(|kernel| kernel.name == name)
+        self.by_name.get(name).map(|place| &self.kernels[*place])
     }
 
     /// All variables.
@@ -168,54 +195,13 @@ impl Module {
     }
 }
 
-/// Offsets of parameters, and the bytes of all.
-pub(crate) fn layout(params: &[tree::Variable]) -> (Vec<Param>, u32) {
-    let mut end = 0_u32;
-    let mut places = Vec::with_capacity(params.len());
-    for param in params {
-        let align = u32::try_from(param.alignment()).unwrap_or(1).max(1);
-        let bytes = param.bytes().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0);
-        let offset = end.checked_next_multiple_of(align).unwrap_or(end);
-        places.push(Param { offset, bytes, align });
-        end = offset.saturating_add(bytes);
-    }
-    (places, end)
-}
-
-fn link(texts: &[&str]) -> Result<tree::Module, LoadError> {
-    let mut modules = Vec::new();
-    for text in texts {
-        let module = apex_ptx::parse(text).map_err(|error| LoadError {
-            kind: LoadErrorKind::InvalidPtx,
-            log: format!(
-                "ptxas application ptx input, line {}; fatal   : {}\n\
-                 ptxas fatal   : Ptx assembly aborted due to errors\n",
-                error.line, error.message
-            ),
-        })?;
-        let (major, minor) = module.version;
-        if major > NEWEST_MAJOR {
-            return Err(LoadError {
-                kind: LoadErrorKind::UnsupportedVersion,
-                log: format!(
-                    "ptxas application ptx input, line 1; fatal   : Unsupported .version \
-                     {major}.{minor}; current version is '{NEWEST_MAJOR}.0'\n"
-                ),
-            });
-        }
-        if module.address_size != 64 {
-            return Err(LoadError {
-                kind: LoadErrorKind::InvalidPtx,
-                log: format!(
-                    "ptxas fatal   : addresses of {} bits are not supported; compile for 64\n",
-                    module.address_size
-                ),
-            });
-        }
-        modules.push(module);
-    }
+/// One module of all texts, and the most registers that they leave a thread.
+fn link(texts: &[&str]) -> Result<(tree::Module, u32), LoadError> {
+    let mut modules = texts.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let registers = modules.iter().filter_map(limits::registers).min().unwrap_or(MOST_REGISTERS);
+    runtime::provide(&mut modules)?;
     match apex_ptx::link(&modules) {
-        Ok(linked) => Ok(linked.module),
+        Ok(linked) => Ok((linked.module, registers)),
         Err(error) => {
             let kind = match error {
                 LinkError::Duplicate { .. } | LinkError::Mixed { .. } => LoadErrorKind::Unresolved,
@@ -224,6 +210,39 @@ fn link(texts: &[&str]) -> Result<tree::Module, LoadError> {
             Err(LoadError { kind, log: format!("nvlink error   : {error}\n") })
         }
     }
+}
+
+/// The tree of one text, with nothing in it that cannot be.
+fn parse(text: &str) -> Result<tree::Module, LoadError> {
+    let module = apex_ptx::parse(text).map_err(|error| LoadError {
+        kind: LoadErrorKind::InvalidPtx,
+        log: format!(
+            "ptxas application ptx input, line {}; fatal   : {}\n\
+             ptxas fatal   : Ptx assembly aborted due to errors\n",
+            error.line, error.message
+        ),
+    })?;
+    let (major, minor) = module.version;
+    if major > NEWEST_MAJOR {
+        return Err(LoadError {
+            kind: LoadErrorKind::UnsupportedVersion,
+            log: format!(
+                "ptxas application ptx input, line 1; fatal   : Unsupported .version \
+                 {major}.{minor}; current version is '{NEWEST_MAJOR}.0'\n"
+            ),
+        });
+    }
+    if module.address_size != 64 {
+        return Err(LoadError {
+            kind: LoadErrorKind::InvalidPtx,
+            log: format!(
+                "ptxas fatal   : addresses of {} bits are not supported; compile for 64\n",
+                module.address_size
+            ),
+        });
+    }
+    limits::check(&module)?;
+    Ok(module)
 }
 
 /// Gives every variable its home.
@@ -282,30 +301,27 @@ fn out_of_memory(variable: &tree::Variable) -> LoadError {
     }
 }
 
-/// How many registers a kernel's own limits leave a thread.
-fn most_registers(function: &Function) -> u32 {
+/// How many registers a kernel's own limits leave a thread. What the program asks for counts where
+/// the kernel does not say it itself.
+fn most_registers(function: &Function, asked: u32) -> u32 {
     const ALL: u32 = 64 << 10;
     let limit = |directive: &Directive| match directive {
-        Directive::MaxNreg(most) => *most,
+        Directive::MaxNreg(most) => (*most).max(LEAST_LIMIT),
         Directive::MaxNtid(shape) | Directive::ReqNtid(shape) => {
             // A warp gets whole ones, eight for each lane at a time.
             (ALL / threads(shape).next_multiple_of(32)) & !7
         }
-        _ => 255,
+        _ => MOST_REGISTERS,
     };
-    function.directives.iter().map(limit).min().unwrap_or(255).clamp(8, 255)
+    let own = |directive: &Directive| matches!(directive, Directive::MaxNreg(_));
+    let asked = if function.directives.iter().any(own) { MOST_REGISTERS } else { asked };
+    let most = function.directives.iter().map(limit).min().unwrap_or(MOST_REGISTERS);
+    most.min(asked.max(LEAST_LIMIT)).clamp(8, MOST_REGISTERS)
 }
 
 /// Threads of a block.
 fn threads(shape: &[u32; 3]) -> u32 {
     shape.iter().fold(1_u32, |all, side| all.saturating_mul(*side)).clamp(1, 1024)
-}
-
-/// `.target sm_90a` is 90.
-fn target(tree: &tree::Module) -> u32 {
-    let name = tree.target.first().map_or("", |name| name.trim_start_matches("sm_"));
-    let digits: String = name.chars().take_while(char::is_ascii_digit).collect();
-    digits.parse().unwrap_or(0)
 }
 
 /// What a kernel's declaration says.

@@ -56,6 +56,7 @@ fn integers_wrap_clamp_and_divide_like_the_hardware() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table: instruction, operand, result")]
 fn floats_follow_their_modes() {
     let one = |x: f32| x.to_bits();
     check_all(
@@ -307,4 +308,96 @@ fn functions_recurse() {
     // SAFETY: plain numbers, written by the kernel through their address.
     let out = unsafe { (&raw const out).read_volatile() };
     assert_eq!(out, [1, 1, 2, 6, 24, 120, 720, 5040]);
+}
+
+#[test]
+fn a_callee_may_give_another_result_than_the_caller_was_told_of() {
+    // What one compiler declares and another defines, in texts linked together.
+    let call = |declared: &str, defined: &str, body: &str| {
+        let text = format!(
+            "{declared}
+             .visible .entry k(.param .u64 out) {{
+                 .reg .b64 %d<3>; .param .b64 a; .param .b32 r;
+                 ld.param.u64 %d1, [out]; st.param.b64 [a], %d1; {body} ret; }}"
+        );
+        let head = ".version 8.7\n.target sm_90\n.address_size 64\n";
+        let texts = [format!("{head}{text}"), format!("{head}{defined}")];
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let module = apex_engine::Module::load(&texts, &mut |_| None).expect("it loads");
+        module.kernel("k").expect("it is there").unsupported.clone()
+    };
+    let gives = ".visible .func (.param .b32 r) f(.param .b64 a) { st.param.b32 [r], 1; ret; }";
+    let none = ".visible .func f(.param .b64 a) { .reg .b64 %d1; ld.param.b64 %d1, [a]; \
+                st.global.u32 [%d1], 7; ret; }";
+    let recursive = ".visible .func f(.param .b64 a) { call f, (a); ret; }";
+    let declared = ".extern .func (.param .b32 r) f(.param .b64 a);";
+    let untold = ".extern .func f(.param .b64 a);";
+    assert_eq!(call(declared, none, "call (r), f, (a);"), None);
+    assert_eq!(call(declared, recursive, "call (r), f, (a);"), None);
+    assert_eq!(call(untold, gives, "call f, (a);"), None);
+    let other = call(".extern .func f();", none, "call f;").expect("it cannot run");
+    assert!(other.contains("f takes other operands"), "{other}");
+    let out = [0u32; 1];
+    let text = format!(
+        "{none}\n.visible .entry k(.param .u64 out) {{ .reg .b64 %d<3>; .param .b64 a; .param .b32 r; \
+         ld.param.u64 %d1, [out]; st.param.b64 [a], %d1; call (r), f, (a); ret; }}"
+    );
+    Run::new(&text).buffer(&out).launch().expect("it runs");
+    // SAFETY: the kernel wrote through the address; the compiler must not assume zeros.
+    assert_eq!(unsafe { (&raw const out).read_volatile() }, [7]);
+}
+
+#[test]
+fn fields_of_a_tensor_map_lie_side_by_side() {
+    let mut body = String::new();
+    for (field, ord, value) in [
+        ("rank", "", "0x01010101"),
+        ("box_dim", "0, ", "0x02020202"),
+        ("box_dim", "4, ", "0x03030303"),
+        ("global_dim", "0, ", "0x04040404"),
+        ("global_dim", "4, ", "0x05050505"),
+        ("element_stride", "0, ", "0x06060606"),
+        ("element_stride", "4, ", "0x07070707"),
+        ("elemtype", "", "8"),
+        ("interleave_layout", "", "2"),
+        ("swizzle_mode", "", "3"),
+        ("fill_mode", "", "1"),
+    ] {
+        body +=
+            &format!("tensormap.replace.tile.{field}.shared::cta.b1024.b32 [map], {ord}{value};\n");
+    }
+    for (field, ord, value) in [
+        ("global_address", "", "0x0909090909090909"),
+        ("global_stride", "0, ", "0x0A0A0A0A0A0A0A0A"),
+        ("global_stride", "4, ", "0x0B0B0B0B0B0B0B0B"),
+    ] {
+        body +=
+            &format!("tensormap.replace.tile.{field}.shared::cta.b1024.b64 [map], {ord}{value};\n");
+    }
+    let text = format!(
+        ".shared .align 128 .b8 map[128];
+         .visible .entry k(.param .u64 out) {{
+             .reg .b32 %r<4>; .reg .b64 %d<4>; .reg .pred %p<2>;
+             mov.u32 %r1, %tid.x; mul.lo.u32 %r2, %r1, 4; mov.u32 %r3, map; add.u32 %r2, %r2, %r3;
+             st.shared.b32 [%r2], 0; bar.sync 0;
+             setp.ne.u32 %p1, %r1, 0; @%p1 bra done;
+             {body}
+             done: bar.sync 0;
+             ld.shared.b32 %r2, [%r2]; ld.param.u64 %d1, [out]; mad.wide.u32 %d1, %r1, 4, %d1;
+             st.global.b32 [%d1], %r2; ret; }}"
+    );
+    let out = [0u32; 32];
+    Run::new(&text).buffer(&out).launch().expect("it runs");
+    // SAFETY: as above.
+    let out = unsafe { (&raw const out).read_volatile() };
+    let mut bytes: Vec<u8> = out.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.retain(|byte| *byte != 0);
+    bytes.sort_unstable();
+    // Every byte of every field is still there: none lies on another.
+    let mut expected = [vec![1, 1, 2, 3, 8], vec![9; 8], vec![10; 8], vec![11; 8]].concat();
+    expected.extend(
+        [1, 2, 3, 4, 5, 6, 7].iter().flat_map(|&byte| vec![byte; if byte == 1 { 3 } else { 4 }]),
+    );
+    expected.sort_unstable();
+    assert_eq!(bytes, expected);
 }

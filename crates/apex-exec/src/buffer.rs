@@ -45,7 +45,8 @@
 use crate::context::Context;
 use crate::element::Element;
 use crate::error::Result;
-use crate::order::{Lane, Uses};
+use crate::order::Uses;
+use crate::queue::Queue;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Bound, RangeBounds};
@@ -67,23 +68,23 @@ pub struct Buffer<T: Element> {
     len: usize,
     uses: Uses,
     /// Where it was made and will be freed.
-    home: Arc<Lane>,
+    home: Arc<Queue>,
     context: Arc<Context>,
     element: PhantomData<T>,
 }
 
 impl<T: Element> Buffer<T> {
-    /// Memory with whatever lies in it, usable in the order of `lane`.
-    pub(crate) fn allocate(context: &Arc<Context>, lane: &Arc<Lane>, len: usize) -> Result<Self> {
+    /// Memory with whatever lies in it, usable in the order of `queue`.
+    pub(crate) fn allocate(context: &Arc<Context>, queue: &Arc<Queue>, len: usize) -> Result<Self> {
         let bytes = bytes_of::<T>(len);
         let uses = Uses::default();
-        let address = if bytes == 0 { 0 } else { context.allocate(bytes, lane)? };
-        uses.note_write(lane.advance());
+        let address = if bytes == 0 { 0 } else { context.allocate(bytes, queue)? };
+        uses.note_write(queue.advance());
         Ok(Buffer {
             address,
             len,
             uses,
-            home: lane.clone(),
+            home: queue.clone(),
             context: context.clone(),
             element: PhantomData,
         })
@@ -501,7 +502,7 @@ impl<T: Element, W: Writable<T>> Writable<T> for &mut W {
 
 /// What a launch and a copy need of memory, whichever form it has.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct MemoryRef<'a> {
     pub(crate) address: &'a u64,
     pub(crate) uses: &'a Uses,
     pub(crate) context: &'a Arc<Context>,
@@ -511,8 +512,8 @@ macro_rules! places {
     ($($type:ty),*) => {$(
         impl<T: Element> $type {
             /// Where it lies, as the address of a number that lives as long as the borrow.
-            pub(crate) fn place(&self) -> Place<'_> {
-                Place { address: &self.address, uses: &self.uses, context: &self.context }
+            pub(crate) fn place(&self) -> MemoryRef<'_> {
+                MemoryRef { address: &self.address, uses: &self.uses, context: &self.context }
             }
         }
     )*};

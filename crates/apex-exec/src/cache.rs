@@ -5,7 +5,7 @@
 //! failure of the disk fails the caller, who then compiles again. The cache has a size; the entries not used for
 //! the longest time go first.
 
-use apex_core::knobs::Knobs;
+use crate::settings::knobs;
 use apex_cuda::image;
 use core::fmt::Write as _;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 /// Where entries lie and how many bytes they may take.
-struct Place {
+struct KernelFolder {
     folder: PathBuf,
     limit_bytes: u64,
 }
@@ -67,15 +67,17 @@ pub(crate) fn describe_folder(folder: &Path, key: &mut String) -> Option<()> {
 /// Headers beyond which a source is compiled anew each time.
 const HEADERS: usize = 2000;
 
-fn place() -> Option<&'static Place> {
-    static PLACE: OnceLock<Option<Place>> = OnceLock::new();
+fn place() -> Option<&'static KernelFolder> {
+    static PLACE: OnceLock<Option<KernelFolder>> = OnceLock::new();
     PLACE
         .get_or_init(|| {
-            let knobs = Knobs::from_environment(|sentence| eprintln!("apex: {sentence}"));
-            let folder =
-                knobs.kernel_cache.or_else(|| usual_folder(&|name| std::env::var(name).ok()))?;
-            let limit_bytes = knobs.kernel_cache_bytes;
-            (limit_bytes > 0).then_some(Place { folder, limit_bytes })
+            let knobs = knobs();
+            let folder = knobs
+                .kernel_cache
+                .clone()
+                .or_else(|| usual_folder(&|name| std::env::var(name).ok()))?;
+            let limit_bytes = knobs.kernel_cache_bytes.0;
+            (limit_bytes > 0).then_some(KernelFolder { folder, limit_bytes })
         })
         .as_ref()
 }
@@ -91,7 +93,7 @@ fn usual_folder(lookup: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
 /// First word of an entry; the number rises with the form.
 const MAGIC: &str = "apex-kernel-1";
 
-impl Place {
+impl KernelFolder {
     fn path(&self, key: &str) -> PathBuf {
         self.folder.join(format!("{:016x}.ptx", image::hash(key.as_bytes())))
     }
@@ -167,14 +169,14 @@ mod tests {
     use super::*;
 
     /// A place of its own, removed at the end.
-    struct Scratch(Place);
+    struct Scratch(KernelFolder);
 
     impl Scratch {
         fn new(name: &str, limit_bytes: u64) -> Scratch {
             let folder =
                 std::env::temp_dir().join(format!("apex-exec-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&folder);
-            Scratch(Place { folder, limit_bytes })
+            Scratch(KernelFolder { folder, limit_bytes })
         }
     }
 
@@ -246,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_written_fails_nobody() {
-        let place = Place { folder: "/proc/nonexistent/apex".into(), limit_bytes: 1 << 20 };
+        let place = KernelFolder { folder: "/proc/nonexistent/apex".into(), limit_bytes: 1 << 20 };
         assert!(place.put("key", "ptx").is_err());
         assert_eq!(place.get("key"), None);
     }

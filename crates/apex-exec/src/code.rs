@@ -1,6 +1,7 @@
 //! Modules and functions of the driver: loaded, looked up, asked about themselves.
 
-use crate::context::{Context, Handle, call, check};
+use crate::calls::{Handle, call, check};
+use crate::context::Context;
 use crate::error::{Error, Result};
 use apex_cuda::types::*;
 use core::ffi::CStr;

@@ -1,22 +1,24 @@
-//! A device's context, its streams and events: calls of the driver, each with its result checked.
+//! A device's context, its streams and events.
 //!
-//! A [`Context`] is one device's primary context with what the executor keeps in it: lanes (the driver's
+//! A [`Context`] is one device's primary context with what the executor keeps in it: queues (the driver's
 //! streams, see [`crate::order`]), a memory pool of its own (see [`crate::memory`]) and the names of kernels.
 //! Handles of the driver never leave the crate; they are made here, in `memory` and in `code`, belong to this
 //! context, and die after everything that uses them, because everything holds an `Arc` of it. That is what every
 //! `SAFETY` line in those files stands on.
 
+use crate::calls::{EventHandle, Handle, PinnedHandle, call, check};
 use crate::device::DeviceFacts;
 use crate::error::{Error, Result};
-use crate::order::Lane;
+use crate::lock::lock;
+use crate::query::{DeviceQuery, count_devices};
+use crate::queue::Queue;
 use apex_cuda::Driver;
 use apex_cuda::types::*;
-use core::ffi::CStr;
 use cudarc::driver::sys;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Streams that an executor can have at once.
-pub(crate) const LANES: usize = 1024;
+pub(crate) const QUEUES: usize = 1024;
 
 /// A device ready for work.
 pub(crate) struct Context {
@@ -25,125 +27,18 @@ pub(crate) struct Context {
     device: CUdevice,
     raw: Handle<sys::CUctx_st>,
     pub(crate) pool: Option<Handle<sys::CUmemPoolHandle_st>>,
-    /// Append-only; a lane's number is its place.
-    lanes: RwLock<Vec<Arc<Lane>>>,
-    /// Numbers of lanes whose stream was dropped, to be used again.
-    idle_lanes: Mutex<Vec<u16>>,
+    /// Append-only; a queue's number is its place.
+    queues: RwLock<Vec<Arc<Queue>>>,
+    /// Numbers of queues whose stream was dropped, to be used again.
+    idle_queues: Mutex<Vec<u16>>,
     /// Names of kernels by number.
     kernel_names: Mutex<Vec<Arc<str>>>,
     /// Pinned memory given back, by size.
     pub(crate) idle_pinned: Mutex<Vec<(usize, PinnedHandle)>>,
 }
 
-/// A handle of the driver, or an address of pinned memory.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Handle<T>(pub(crate) *mut T);
-
-impl<T> Clone for Handle<T> {
-    fn clone(&self) -> Handle<T> {
-        *self
-    }
-}
-
-impl<T> Copy for Handle<T> {}
-
-// SAFETY: a handle is a number to this side, and the driver's functions may be called with it by any thread.
-unsafe impl<T> Send for Handle<T> {}
-// SAFETY: as above.
-unsafe impl<T> Sync for Handle<T> {}
-
-/// An event of the driver.
-pub(crate) type EventHandle = Handle<sys::CUevent_st>;
-/// A stream of the driver.
-pub(crate) type StreamHandle = Handle<sys::CUstream_st>;
-/// Pinned memory.
-pub(crate) type PinnedHandle = Handle<c_void>;
-
-/// Turns a result of the driver into ours.
-pub(crate) fn check(call: &'static str, result: CUresult) -> Result<()> {
-    if result == CUDA_SUCCESS { Ok(()) } else { Err(failure(call, result)) }
-}
-
-#[cold]
-fn failure(call: &'static str, code: CUresult) -> Error {
-    let text = |known: Option<&'static CStr>| known.unwrap_or(c"unknown").to_string_lossy();
-    let text = format!("{}: {}", text(result_name(code)), text(result_text(code)));
-    Error::Driver { call, code, text, kernel: None }
-}
-
-/// Calls a function of the driver and checks what it says.
-macro_rules! call {
-    ($driver:expr, $name:ident($($argument:expr),* $(,)?)) => {
-        $crate::context::check(stringify!($name), ($driver.$name)($($argument),*))
-    };
-}
-pub(crate) use call;
-
-/// How many devices a driver has.
-pub(crate) fn count_devices(driver: &Driver) -> Result<u32> {
-    let mut count = 0;
-    // SAFETY: plain calls with an out-pointer to a local.
-    unsafe {
-        call!(driver, cuInit(0))?;
-        call!(driver, cuDeviceGetCount(&raw mut count))?;
-    }
-    Ok(count.cast_unsigned())
-}
-
-/// Whether a driver is the software GPU under the driver's name.
-pub(crate) fn first_is_software(driver: &Driver) -> bool {
-    count_devices(driver).is_ok_and(|count| count > 0)
-        && DeviceQuery { driver, device: 0 }
-            .name()
-            .is_ok_and(|name| name.starts_with("apex software GPU"))
-}
-
-/// Asks one device about itself.
-pub(crate) struct DeviceQuery<'a> {
-    driver: &'a Driver,
-    device: CUdevice,
-}
-
-impl DeviceQuery<'_> {
-    pub(crate) fn get(&self, attribute: sys::CUdevice_attribute) -> Result<u32> {
-        let mut value = 0;
-        // SAFETY: an out-pointer to a local.
-        unsafe {
-            call!(
-                self.driver,
-                cuDeviceGetAttribute(&raw mut value, attribute as u32, self.device)
-            )?;
-        }
-        Ok(value.cast_unsigned())
-    }
-
-    pub(crate) fn name(&self) -> Result<String> {
-        let mut name = [0_u8; 256];
-        // SAFETY: the driver writes at most as many bytes as it is told, with a NUL.
-        unsafe {
-            call!(self.driver, cuDeviceGetName(name.as_mut_ptr().cast(), 256, self.device))?;
-        }
-        let text = CStr::from_bytes_until_nul(&name).unwrap_or_default();
-        Ok(text.to_string_lossy().into_owned())
-    }
-
-    pub(crate) fn memory_bytes(&self) -> Result<u64> {
-        let mut bytes = 0;
-        // SAFETY: an out-pointer to a local.
-        unsafe { call!(self.driver, cuDeviceTotalMem_v2(&raw mut bytes, self.device))? };
-        Ok(bytes as u64)
-    }
-
-    pub(crate) fn driver_version(&self) -> Result<u32> {
-        let mut version = 0;
-        // SAFETY: an out-pointer to a local.
-        unsafe { call!(self.driver, cuDriverGetVersion(&raw mut version))? };
-        Ok(version.cast_unsigned())
-    }
-}
-
 impl Context {
-    /// Takes the primary context of a device and makes its first lane.
+    /// Takes the primary context of a device and makes its first queue.
     pub(crate) fn new(driver: &'static Driver, number: u32) -> Result<Arc<Context>> {
         let count = count_devices(driver)?;
         if number >= count {
@@ -159,7 +54,7 @@ impl Context {
             call!(driver, cuDeviceGet(&raw mut device, number.cast_signed()))?;
             call!(driver, cuDevicePrimaryCtxRetain(&raw mut raw, device))?;
         }
-        let query = DeviceQuery { driver, device };
+        let query = DeviceQuery::new(driver, device);
         let facts = DeviceFacts::read(&query);
         let has_pools = query
             .get(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)
@@ -173,8 +68,8 @@ impl Context {
             device,
             raw: Handle(raw),
             pool: None,
-            lanes: RwLock::default(),
-            idle_lanes: Mutex::default(),
+            queues: RwLock::default(),
+            idle_queues: Mutex::default(),
             kernel_names: Mutex::default(),
             idle_pinned: Mutex::default(),
         };
@@ -198,15 +93,15 @@ impl Context {
         Ok(())
     }
 
-    /// Takes a lane, one that was used before where there is one.
-    pub(crate) fn take_lane(&self) -> Result<Arc<Lane>> {
+    /// Takes a queue, one that was used before where there is one.
+    pub(crate) fn take_queue(&self) -> Result<Arc<Queue>> {
         self.bind()?;
-        if let Some(number) = lock(&self.idle_lanes).pop() {
-            return Ok(self.lane(number));
+        if let Some(number) = lock(&self.idle_queues).pop() {
+            return Ok(self.queue(number));
         }
-        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
-        if lanes.len() >= LANES {
-            return Err(Error::TooMany { what: "streams", limit: LANES });
+        let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
+        if queues.len() >= QUEUES {
+            return Err(Error::TooMany { what: "streams", limit: QUEUES });
         }
         let mut stream = core::ptr::null_mut();
         // SAFETY: an out-pointer to a local.
@@ -215,35 +110,35 @@ impl Context {
             call!(self.driver, cuStreamCreate(&raw mut stream, flags))?;
         }
         let mark = self.make_event(false)?;
-        // Fewer than `LANES`, so the number fits.
-        let lane = Arc::new(Lane::new(Handle(stream), lanes.len() as u16, mark));
-        lanes.push(lane.clone());
-        Ok(lane)
+        // Fewer than `QUEUES`, so the number fits.
+        let queue = Arc::new(Queue::new(Handle(stream), queues.len() as u16, mark));
+        queues.push(queue.clone());
+        Ok(queue)
     }
 
-    /// Gives a lane back; what was put into it goes on.
-    pub(crate) fn give_back_lane(&self, lane: &Lane) {
-        lock(&self.idle_lanes).push(lane.number());
+    /// Gives a queue back; what was put into it goes on.
+    pub(crate) fn give_back_queue(&self, queue: &Queue) {
+        lock(&self.idle_queues).push(queue.number());
     }
 
-    /// A lane by its number.
-    pub(crate) fn lane(&self, number: u16) -> Arc<Lane> {
-        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
-        lanes[usize::from(number)].clone()
+    /// A queue by its number.
+    pub(crate) fn queue(&self, number: u16) -> Arc<Queue> {
+        let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
+        queues[usize::from(number)].clone()
     }
 
-    /// Gives a kernel's name a number, so that a lane can remember the last one cheaply.
+    /// Gives a kernel's name a number, so that a queue can remember the last one cheaply.
     pub(crate) fn number_kernel(&self, name: &str) -> u32 {
         let mut names = lock(&self.kernel_names);
         names.push(name.into());
         u32::try_from(names.len()).unwrap_or(0)
     }
 
-    /// Adds to an error the kernel that this lane launched last.
-    pub(crate) fn blame(&self, error: Error, lane: &Lane) -> Error {
+    /// Adds to an error the kernel that this queue launched last.
+    pub(crate) fn blame(&self, error: Error, queue: &Queue) -> Error {
         match error {
             Error::Driver { call, code, text, kernel: None } => {
-                let number = lane.last_kernel() as usize;
+                let number = queue.last_kernel() as usize;
                 let names = lock(&self.kernel_names);
                 let name = number.checked_sub(1).and_then(|place| names.get(place));
                 Error::Driver { call, code, text, kernel: name.map(ToString::to_string) }
@@ -252,12 +147,12 @@ impl Context {
         }
     }
 
-    /// Waits for everything in a lane.
-    pub(crate) fn synchronize_lane(&self, lane: &Lane) -> Result<()> {
+    /// Waits for everything in a queue.
+    pub(crate) fn synchronize_queue(&self, queue: &Queue) -> Result<()> {
         self.bind()?;
-        // SAFETY: the lane's stream lives as long as the context.
-        unsafe { call!(self.driver, cuStreamSynchronize(lane.stream().0)) }
-            .map_err(|error| self.blame(error, lane))
+        // SAFETY: the queue's stream lives as long as the context.
+        unsafe { call!(self.driver, cuStreamSynchronize(queue.stream().0)) }
+            .map_err(|error| self.blame(error, queue))
     }
 
     /// Waits for everything on the device that this process gave it.
@@ -281,20 +176,20 @@ impl Context {
         Ok(Handle(event))
     }
 
-    /// Lets an event mark what is in the lane now.
-    pub(crate) fn record_event(&self, event: EventHandle, lane: &Lane) -> Result<()> {
+    /// Lets an event mark what is in the queue now.
+    pub(crate) fn record_event(&self, event: EventHandle, queue: &Queue) -> Result<()> {
         self.bind()?;
         // SAFETY: event and stream are of this context.
-        unsafe { call!(self.driver, cuEventRecord(event.0, lane.stream().0)) }
-            .map_err(|error| self.blame(error, lane))
+        unsafe { call!(self.driver, cuEventRecord(event.0, queue.stream().0)) }
+            .map_err(|error| self.blame(error, queue))
     }
 
-    /// Lets a lane wait, on the device, for what an event marks.
-    pub(crate) fn wait_event(&self, event: EventHandle, lane: &Lane) -> Result<()> {
+    /// Lets a queue wait, on the device, for what an event marks.
+    pub(crate) fn wait_event(&self, event: EventHandle, queue: &Queue) -> Result<()> {
         self.bind()?;
         // SAFETY: event and stream are of this context.
-        unsafe { call!(self.driver, cuStreamWaitEvent(lane.stream().0, event.0, 0)) }
-            .map_err(|error| self.blame(error, lane))
+        unsafe { call!(self.driver, cuStreamWaitEvent(queue.stream().0, event.0, 0)) }
+            .map_err(|error| self.blame(error, queue))
     }
 
     /// Waits for what an event marks.
@@ -346,9 +241,9 @@ impl Drop for Context {
             for (_, address) in idle {
                 (self.driver.cuMemFreeHost)(address.0);
             }
-            for lane in self.lanes.get_mut().unwrap_or_else(PoisonError::into_inner) {
-                (self.driver.cuEventDestroy_v2)(lane.mark_for_drop().0);
-                (self.driver.cuStreamDestroy_v2)(lane.stream().0);
+            for queue in self.queues.get_mut().unwrap_or_else(PoisonError::into_inner) {
+                (self.driver.cuEventDestroy_v2)(queue.mark_for_drop().0);
+                (self.driver.cuStreamDestroy_v2)(queue.stream().0);
             }
             if let Some(pool) = self.pool {
                 (self.driver.cuMemPoolDestroy)(pool.0);
@@ -356,9 +251,4 @@ impl Drop for Context {
             (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device);
         }
     }
-}
-
-/// A lock whose content is whole even where a holder panicked: each is changed in one step.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

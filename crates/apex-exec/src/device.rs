@@ -3,10 +3,11 @@
 //! Facts are read once, when the executor is made; nothing about a device changes while it runs except its
 //! free memory.
 
-use crate::context::{self, DeviceQuery};
 use crate::driver;
 use crate::error::{Error, Result};
-use apex_core::knobs::{DeviceChoice, Knobs};
+use crate::query::{self, DeviceQuery};
+use crate::settings::knobs;
+use apex_core::knobs::DeviceChoice;
 use apex_cuda::Driver;
 use core::fmt;
 
@@ -142,14 +143,11 @@ pub(crate) fn choose(device: Device) -> Result<(&'static Driver, u32)> {
     match device {
         Device::Gpu(number) => Ok((driver::real()?, number)),
         Device::Soft(number) => Ok((software()?, number)),
-        Device::Auto => {
-            let knobs = Knobs::from_environment(|sentence| eprintln!("apex: {sentence}"));
-            match knobs.device {
-                DeviceChoice::Gpu => Ok((driver::real()?, 0)),
-                DeviceChoice::Soft => Ok((software()?, 0)),
-                DeviceChoice::Auto => first_found(),
-            }
-        }
+        Device::Auto => match knobs().device {
+            DeviceChoice::Gpu => Ok((driver::real()?, 0)),
+            DeviceChoice::Soft => Ok((software()?, 0)),
+            DeviceChoice::Auto => first_found(),
+        },
     }
 }
 
@@ -157,14 +155,14 @@ pub(crate) fn choose(device: Device) -> Result<(&'static Driver, u32)> {
 /// elsewhere its library is looked for.
 fn software() -> Result<&'static Driver> {
     match driver::real() {
-        Ok(driver) if context::first_is_software(driver) => Ok(driver),
+        Ok(driver) if query::first_is_software(driver) => Ok(driver),
         _ => driver::software(),
     }
 }
 
 fn first_found() -> Result<(&'static Driver, u32)> {
     let real = driver::real().and_then(|driver| {
-        context::count_devices(driver).and_then(|count| match count {
+        query::count_devices(driver).and_then(|count| match count {
             0 => Err(Error::NoDevice {
                 asked: "a GPU".into(),
                 reason: "the driver says that the machine has none".into(),

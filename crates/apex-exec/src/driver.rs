@@ -6,7 +6,7 @@
 //! threads and exit handlers of its own.
 
 use crate::error::{Error, Result};
-use apex_core::knobs::Knobs;
+use crate::settings::knobs;
 use apex_cuda::types::{CUDA_ERROR_NOT_FOUND, CUresult};
 use apex_cuda::{Driver, Function, Library};
 use core::ffi::{c_int, c_void};
@@ -47,9 +47,9 @@ pub(crate) fn real() -> Result<&'static Driver> {
 pub(crate) fn software() -> Result<&'static Driver> {
     static SOFT: OnceLock<core::result::Result<Driver, String>> = OnceLock::new();
     SOFT.get_or_init(|| {
-        let knobs = Knobs::from_environment(|sentence| eprintln!("apex: {sentence}"));
+        let library = knobs().softgpu_library.as_deref();
         let executable = std::env::current_exe().unwrap_or_default();
-        let places = places(knobs.softgpu_library.as_deref(), &executable);
+        let places = places(library, &executable);
         let Some(path) = places.iter().find_map(|path| path.canonicalize().ok()) else {
             let folders: Vec<String> =
                 places.iter().map(|path| path.display().to_string()).collect();

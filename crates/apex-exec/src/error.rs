@@ -145,6 +145,7 @@ pub enum Error {
 }
 
 impl fmt::Display for Error {
+    #[expect(clippy::too_many_lines, reason = "a table: one sentence for each error")]
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoDevice { asked, reason } => write!(out, "{asked} cannot be used: {reason}"),

@@ -1,8 +1,9 @@
 //! A point in a stream's work, to wait for and to measure between.
 
-use crate::context::{Context, EventHandle};
+use crate::calls::EventHandle;
+use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::order::Lane;
+use crate::queue::Queue;
 use core::fmt;
 use std::sync::Arc;
 
@@ -26,9 +27,9 @@ pub struct Event {
 }
 
 impl Event {
-    pub(crate) fn record(context: &Arc<Context>, lane: &Lane, timed: bool) -> Result<Event> {
+    pub(crate) fn record(context: &Arc<Context>, queue: &Queue, timed: bool) -> Result<Event> {
         let event = Event { raw: context.make_event(timed)?, context: context.clone() };
-        context.record_event(event.raw, lane)?;
+        context.record_event(event.raw, queue)?;
         Ok(event)
     }
 

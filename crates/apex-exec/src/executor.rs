@@ -2,14 +2,15 @@
 
 use crate::buffer::{Buffer, Readable};
 use crate::compile::{self, CompileOptions};
-use crate::context::{Context, lock};
+use crate::context::Context;
 use crate::device::{self, Device, DeviceFacts};
 use crate::element::Element;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kept::KeptSource;
-use crate::matmul::MatmulState;
+use crate::lock::lock;
 use crate::module::Module;
 use crate::pinned::Pinned;
+use crate::product::MatmulState;
 use crate::stream::Stream;
 use core::fmt;
 use std::collections::HashMap;
@@ -357,9 +358,17 @@ impl Executor {
             return Ok(module.clone());
         }
         // What fails is tried again the next time: memory may have been freed meanwhile.
-        let module = source.load(self)?;
+        let module = self.load_kept(source)?;
         *kept = Some(module.clone());
         Ok(module)
+    }
+
+    /// Compiles a source of ours for this device; where there is no compiler, loads the PTX.
+    fn load_kept(&self, source: &KeptSource) -> Result<Module> {
+        match self.compile(source.source, &CompileOptions::of_source(source.source)) {
+            Err(Error::LibraryMissing { .. }) => self.load_ptx(source.ptx),
+            loaded => loaded,
+        }
     }
 
     /// Waits until everything on the device is done.

@@ -2,7 +2,7 @@
 //!
 //! They need what a launch needs: the context current, memory waited for before, and its use noted after.
 
-use crate::buffer::{Place, View, ViewMut};
+use crate::buffer::{MemoryRef, View, ViewMut};
 use crate::element::Element;
 use crate::error::Result;
 use crate::order::Uses;
@@ -30,7 +30,7 @@ impl<'a> ForeignCall<'a> {
         self.note(memory.place(), true)
     }
 
-    fn note(&mut self, place: Place<'a>, is_written: bool) -> Result<u64> {
+    fn note(&mut self, place: MemoryRef<'a>, is_written: bool) -> Result<u64> {
         self.stream.belongs("the buffer", place.context)?;
         self.uses.push((place.uses, is_written));
         Ok(*place.address)
@@ -38,17 +38,17 @@ impl<'a> ForeignCall<'a> {
 
     /// Makes the call, with the driver's stream.
     pub(crate) fn run(self, call: impl FnOnce(CUstream) -> Result<()>) -> Result<()> {
-        let (context, lane) = (self.stream.context(), self.stream.lane());
+        let (context, queue) = (self.stream.context(), self.stream.queue());
         context.bind()?;
         for &(uses, is_written) in &self.uses {
             if is_written {
-                uses.before_write(context, lane)?;
+                uses.before_write(context, queue)?;
             } else {
-                uses.before_read(context, lane)?;
+                uses.before_read(context, queue)?;
             }
         }
-        call(lane.stream().0)?;
-        let by = lane.advance();
+        call(queue.stream().0)?;
+        let by = queue.advance();
         for (uses, is_written) in self.uses {
             if is_written {
                 uses.note_write(by);

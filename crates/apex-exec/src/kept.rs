@@ -10,11 +10,6 @@
 //! // keep: flag --maxrregcount=128
 //! ```
 
-use crate::compile::CompileOptions;
-use crate::error::{Error, Result};
-use crate::executor::Executor;
-use crate::module::Module;
-
 /// A CUDA source and the PTX kept for it; made by [`crate::kept_source!`].
 ///
 /// ```
@@ -56,13 +51,3 @@ macro_rules! kept_source {
 
 /// Two small kernels for examples: `add(a, b, sum, length)` and `scale(values, factor, length)` over `f32`.
 pub static EXAMPLE: KeptSource = kept_source!("example");
-
-impl KeptSource {
-    /// Compiles it for the executor's device; where there is no compiler, loads the PTX.
-    pub(crate) fn load(&self, executor: &Executor) -> Result<Module> {
-        match executor.compile(self.source, &CompileOptions::of_source(self.source)) {
-            Err(Error::LibraryMissing { .. }) => executor.load_ptx(self.ptx),
-            loaded => loaded,
-        }
-    }
-}

@@ -27,7 +27,7 @@ pub struct Kernel {
 
 struct Inner {
     name: Box<str>,
-    /// The name's number, for a lane to remember.
+    /// The name's number, for a queue to remember.
     number: u32,
     raw: FunctionHandle,
     parameters: Box<[Declared]>,

@@ -1,11 +1,12 @@
 //! A launch: a kernel, its grid, its arguments, checked before the driver sees them.
 //!
 //! Arguments are checked as they come, against what the kernel takes; the first that does not fit is remembered
-//! and told by `run`. The builder borrows its arguments and lies on the stack: nothing is allocated, and memory
+//! and reported by `run`. The builder borrows its arguments and lies on the stack: nothing is allocated, and memory
 //! that stays on one stream costs no further call of the driver.
 
-use crate::buffer::{Buffer, Place, View, ViewMut};
-use crate::context::{Context, call};
+use crate::buffer::{Buffer, MemoryRef, View, ViewMut};
+use crate::calls::call;
+use crate::context::Context;
 use crate::element::{Class, Element};
 use crate::error::{Error, Result};
 use crate::grid::Grid;
@@ -100,7 +101,7 @@ pub struct Given<'a> {
     bytes: usize,
     class: Class,
     name: &'static str,
-    place: Option<(Place<'a>, bool)>,
+    place: Option<(MemoryRef<'a>, bool)>,
 }
 
 mod sealed {
@@ -152,9 +153,29 @@ memory_arguments! {
     &'a mut ViewMut<'_, T>, &mut ViewMut<'_, T>, true, "a part of a buffer";
 }
 
+impl Stream {
+    /// Begins a launch of a kernel; arguments follow, then [`Launch::run`].
+    ///
+    /// ```
+    /// # fn main() -> apex_exec::Result<()> {
+    /// use apex_exec::Grid;
+    /// let executor = apex_exec::Executor::new(apex_exec::Device::Auto)?;
+    /// let scale = executor.load_ptx(apex_exec::EXAMPLE_PTX)?.kernel("scale")?;
+    /// let mut values = executor.upload(&[1.0_f32, 2.0])?;
+    /// executor.stream().launch(&scale, Grid::linear(1, 32)).arg(&mut values).arg(&3.0_f32).arg(&2_u32).run()?;
+    /// assert_eq!(executor.download(&values)?, [3.0, 6.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn launch<'a>(&'a self, kernel: &'a Kernel, grid: Grid) -> Launch<'a> {
+        Launch::new(self, kernel, grid)
+    }
+}
+
 impl<'a> Launch<'a> {
     #[inline]
-    pub(crate) fn new(stream: &'a Stream, kernel: &'a Kernel, grid: Grid) -> Launch<'a> {
+    fn new(stream: &'a Stream, kernel: &'a Kernel, grid: Grid) -> Launch<'a> {
         Launch {
             stream,
             kernel,
@@ -194,11 +215,11 @@ impl<'a> Launch<'a> {
             Some(parameter) => {
                 parameter.bytes as usize == given.bytes && parameter.kind.takes(given.class)
             }
-            None => true, // `run` tells of the count
+            None => true, // `run` reports the count
         };
         self.values[place] = MaybeUninit::new(given.value.cast_mut());
         let is_foreign = match given.place {
-            Some((Place { uses, context, .. }, is_written)) => {
+            Some((MemoryRef { uses, context, .. }, is_written)) => {
                 self.tracked[self.tracked_count] = MaybeUninit::new(Tracked { uses, is_written });
                 self.tracked_count += 1;
                 !Arc::ptr_eq(context, self.stream.context())
@@ -248,7 +269,7 @@ impl<'a> Launch<'a> {
         }
         self.kernel.allow_shared(self.grid.shared_bytes)?;
         context.bind()?;
-        let lane = self.stream.lane();
+        let queue = self.stream.queue();
         // SAFETY: the first `tracked_count` are written.
         let tracked = unsafe {
             core::slice::from_raw_parts(
@@ -258,14 +279,14 @@ impl<'a> Launch<'a> {
         };
         for memory in tracked {
             if memory.is_written {
-                memory.uses.before_write(context, lane)?;
+                memory.uses.before_write(context, queue)?;
             } else {
-                memory.uses.before_read(context, lane)?;
+                memory.uses.before_read(context, queue)?;
             }
         }
         self.enqueue(context).map_err(|error| self.blame(error))?;
-        lane.set_last_kernel(self.kernel.number());
-        let by = lane.advance();
+        queue.set_last_kernel(self.kernel.number());
+        let by = queue.advance();
         for memory in tracked {
             if memory.is_written {
                 memory.uses.note_write(by);
@@ -296,7 +317,7 @@ impl<'a> Launch<'a> {
                     threads[1],
                     threads[2],
                     shared_bytes,
-                    self.stream.lane().stream().0,
+                    self.stream.queue().stream().0,
                     self.values.as_mut_ptr().cast(),
                     core::ptr::null_mut(),
                 )
@@ -333,7 +354,7 @@ impl<'a> Launch<'a> {
             blockDimY: threads[1],
             blockDimZ: threads[2],
             sharedMemBytes: shared_bytes,
-            hStream: self.stream.lane().stream().0,
+            hStream: self.stream.queue().stream().0,
             attrs: attributes.as_mut_ptr(),
             numAttrs: count as u32,
         };

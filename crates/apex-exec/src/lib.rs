@@ -38,22 +38,30 @@ mod error;
 mod event;
 mod executor;
 mod expression;
+mod float;
 mod foreign;
 mod freedom;
 mod grid;
 mod kept;
 mod kernel;
+mod lock;
 mod matmul;
 mod module;
 mod ops;
 mod order;
 mod parameters;
 mod pipeline;
+mod product;
+mod queue;
+mod settings;
+mod shape;
 mod stream;
 mod suggest;
 pub mod zoo;
 
 // Where this crate meets the driver, the loader and the compiler.
+#[allow(unsafe_code)]
+mod calls;
 #[allow(unsafe_code)]
 mod code;
 #[allow(unsafe_code)]
@@ -70,6 +78,8 @@ mod memory;
 mod nvrtc;
 #[allow(unsafe_code)]
 mod pinned;
+#[allow(unsafe_code)]
+mod query;
 
 pub use buffer::{Buffer, Readable, View, ViewMut, Writable};
 pub use compile::{CompileOptions, compile_to_ptx};
@@ -79,16 +89,18 @@ pub use error::{Error, Result};
 pub use event::Event;
 pub use executor::{Executor, global};
 pub use expression::{Expression, Fused};
+pub use float::Float;
 pub use freedom::{BlockFreedom, block_freedom, block_freedom_in};
 pub use grid::Grid;
 pub use kept::{EXAMPLE, KeptSource};
 pub use kernel::{Kernel, KernelAttributes};
 pub use launch::{Argument, Launch};
-pub use matmul::{Activation, Matmul, MatmulChoice, MatmulKernel, MatmulShape, measure_matmul};
+pub use matmul::{MatmulShape, measure_matmul};
 pub use module::Module;
-pub use ops::{BatchStatistics, Channels, Float, Function, Norm, Ops, Reduction, Running};
+pub use ops::{BatchStatistics, Channels, Function, Norm, Ops, Reduction, Running};
 pub use pinned::{Pending, Pinned};
 pub use pipeline::Pipeline;
+pub use product::{Activation, Matmul, MatmulChoice, MatmulKernel};
 pub use stream::Stream;
 pub use suggest::{BetterConfig, Predictor, Problem, suggest_better_config};
 

@@ -1,33 +1,20 @@
 //! The matrix product: C = activation(alpha · op(A) op(B) + beta · C + bias), in rows, alone or in batches.
 //!
 //! A [`Matmul`] says what is multiplied; [`Ops::matmul`] checks it against the memory given, asks
-//! [`choose`](choose::choose) for a kernel, and launches it. The choice is a pure function of device, shape,
-//! alignment and the [table](table::Table) of what was measured, and [`Ops::explain_matmul`] tells it with its
-//! reason.
+//! [`choose`](crate::product::choose::choose) for a kernel, and launches it; [`Ops::explain_matmul`] gives the choice
+//! with its reason. What a product is, and what is remembered of it, stands below in [`crate::product`].
 
-pub(crate) mod choose;
-mod kernels;
 mod launch;
 mod measure;
-mod request;
-mod state;
-pub(crate) mod table;
 
-// Where products meet cuBLASLt and the driver's tensor maps.
-#[allow(unsafe_code)]
-mod cublas;
-#[allow(unsafe_code)]
-mod tensor_map;
-
-pub use choose::{MatmulChoice, MatmulKernel};
 pub use measure::{MatmulShape, measure_matmul};
-pub use request::{Activation, Matmul};
-pub(crate) use state::MatmulState;
 
 use crate::buffer::{Readable, View, Writable};
 use crate::error::Result;
-use crate::ops::{Float, Ops};
-use request::{Operands, Places};
+use crate::float::Float;
+use crate::ops::Ops;
+use crate::product::request::{Operands, Places};
+use crate::product::{Matmul, MatmulChoice};
 
 impl Ops<'_> {
     /// Multiplies matrices.

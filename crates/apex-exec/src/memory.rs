@@ -1,15 +1,17 @@
-//! Device memory and pinned memory: taken, given back, filled and copied, in the order of a lane.
+//! Device memory and pinned memory: taken, given back, filled and copied, in the order of a queue.
 //!
 //! Device memory comes from a pool of our own, by calls that wait for nothing; where a device has no pools, from
 //! the driver directly. Pinned memory is slow to get and is kept for the next who asks. Whoever calls here owns
-//! or borrows the memory it names for as long as the lane needs it: a [`crate::Buffer`], a part of one, or a
+//! or borrows the memory it names for as long as the queue needs it: a [`crate::Buffer`], a part of one, or a
 //! [`crate::Pinned`].
 
 use crate::buffer::bytes_of;
-use crate::context::{Context, Handle, PinnedHandle, call, lock};
+use crate::calls::{Handle, PinnedHandle, call};
+use crate::context::Context;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::order::Lane;
+use crate::lock::lock;
+use crate::queue::Queue;
 use apex_cuda::types::*;
 use cudarc::driver::sys;
 
@@ -49,10 +51,10 @@ impl Context {
         Ok((free as u64, total as u64))
     }
 
-    /// Device memory, usable by what is put into `lane` from now on.
-    pub(crate) fn allocate(&self, bytes: usize, lane: &Lane) -> Result<u64> {
+    /// Device memory, usable by what is put into `queue` from now on.
+    pub(crate) fn allocate(&self, bytes: usize, queue: &Queue) -> Result<u64> {
         self.bind()?;
-        match self.allocate_once(bytes, lane) {
+        match self.allocate_once(bytes, queue) {
             Err(Error::Driver { code: CUDA_ERROR_OUT_OF_MEMORY, .. }) => {
                 // What was freed may still lie in the pool or wait for its stream.
                 self.synchronize()?;
@@ -60,7 +62,7 @@ impl Context {
                     // SAFETY: the pool is ours.
                     unsafe { call!(self.driver, cuMemPoolTrimTo(pool.0, 0))? };
                 }
-                self.allocate_once(bytes, lane).map_err(|error| match error {
+                self.allocate_once(bytes, queue).map_err(|error| match error {
                     Error::Driver { code: CUDA_ERROR_OUT_OF_MEMORY, .. } => Error::OutOfMemory {
                         asked: bytes as u64,
                         free: self.memory().map_or(0, |(free, _)| free),
@@ -72,14 +74,14 @@ impl Context {
         }
     }
 
-    fn allocate_once(&self, bytes: usize, lane: &Lane) -> Result<u64> {
+    fn allocate_once(&self, bytes: usize, queue: &Queue) -> Result<u64> {
         let mut address = 0;
         // SAFETY: an out-pointer to a local; pool and stream are ours.
         unsafe {
             match self.pool {
                 Some(pool) => call!(
                     self.driver,
-                    cuMemAllocFromPoolAsync(&raw mut address, bytes, pool.0, lane.stream().0)
+                    cuMemAllocFromPoolAsync(&raw mut address, bytes, pool.0, queue.stream().0)
                 )?,
                 None => call!(self.driver, cuMemAlloc_v2(&raw mut address, bytes))?,
             }
@@ -87,8 +89,8 @@ impl Context {
         Ok(address)
     }
 
-    /// Gives device memory back after everything that is in `lane` now.
-    pub(crate) fn free(&self, address: u64, lane: &Lane) {
+    /// Gives device memory back after everything that is in `queue` now.
+    pub(crate) fn free(&self, address: u64, queue: &Queue) {
         if self.bind().is_err() {
             return;
         }
@@ -96,64 +98,64 @@ impl Context {
         // answers with an error, which there is nothing to do about.
         unsafe {
             if self.pool.is_some() {
-                (self.driver.cuMemFreeAsync)(address, lane.stream().0);
+                (self.driver.cuMemFreeAsync)(address, queue.stream().0);
             } else {
-                (self.driver.cuStreamSynchronize)(lane.stream().0);
+                (self.driver.cuStreamSynchronize)(queue.stream().0);
                 (self.driver.cuMemFree_v2)(address);
             }
         }
     }
 
-    /// Fills device memory with one byte, in the lane's order.
-    pub(crate) fn fill(&self, to: u64, byte: u8, bytes: usize, lane: &Lane) -> Result<()> {
+    /// Fills device memory with one byte, in the queue's order.
+    pub(crate) fn fill(&self, to: u64, byte: u8, bytes: usize, queue: &Queue) -> Result<()> {
         self.bind()?;
         // SAFETY: the caller owns `bytes` bytes at `to`.
-        unsafe { call!(self.driver, cuMemsetD8Async(to, byte, bytes, lane.stream().0)) }
-            .map_err(|error| self.blame(error, lane))
+        unsafe { call!(self.driver, cuMemsetD8Async(to, byte, bytes, queue.stream().0)) }
+            .map_err(|error| self.blame(error, queue))
     }
 
-    /// Copies between device memories, in the lane's order.
-    pub(crate) fn copy(&self, from: u64, to: u64, bytes: usize, lane: &Lane) -> Result<()> {
+    /// Copies between device memories, in the queue's order.
+    pub(crate) fn copy(&self, from: u64, to: u64, bytes: usize, queue: &Queue) -> Result<()> {
         self.bind()?;
         // SAFETY: the caller has `bytes` bytes borrowed at `from` and owned at `to`.
-        unsafe { call!(self.driver, cuMemcpyDtoDAsync_v2(to, from, bytes, lane.stream().0)) }
-            .map_err(|error| self.blame(error, lane))
+        unsafe { call!(self.driver, cuMemcpyDtoDAsync_v2(to, from, bytes, queue.stream().0)) }
+            .map_err(|error| self.blame(error, queue))
     }
 
     /// Begins a copy to the device.
     ///
     /// # Safety
     ///
-    /// `from` stays readable and unchanged until the lane has done it; `to` has `bytes` bytes.
+    /// `from` stays readable and unchanged until the queue has done it; `to` has `bytes` bytes.
     pub(crate) unsafe fn copy_in(
         &self,
         from: *const c_void,
         to: u64,
         bytes: usize,
-        lane: &Lane,
+        queue: &Queue,
     ) -> Result<()> {
         self.bind()?;
         // SAFETY: the caller's promise.
-        unsafe { call!(self.driver, cuMemcpyHtoDAsync_v2(to, from, bytes, lane.stream().0)) }
-            .map_err(|error| self.blame(error, lane))
+        unsafe { call!(self.driver, cuMemcpyHtoDAsync_v2(to, from, bytes, queue.stream().0)) }
+            .map_err(|error| self.blame(error, queue))
     }
 
     /// Begins a copy from the device.
     ///
     /// # Safety
     ///
-    /// `to` stays writable, and is touched by nobody, until the lane has done it; `from` has `bytes` bytes.
+    /// `to` stays writable, and is touched by nobody, until the queue has done it; `from` has `bytes` bytes.
     pub(crate) unsafe fn copy_out(
         &self,
         from: u64,
         to: *mut c_void,
         bytes: usize,
-        lane: &Lane,
+        queue: &Queue,
     ) -> Result<()> {
         self.bind()?;
         // SAFETY: the caller's promise.
-        unsafe { call!(self.driver, cuMemcpyDtoHAsync_v2(to, from, bytes, lane.stream().0)) }
-            .map_err(|error| self.blame(error, lane))
+        unsafe { call!(self.driver, cuMemcpyDtoHAsync_v2(to, from, bytes, queue.stream().0)) }
+            .map_err(|error| self.blame(error, queue))
     }
 
     /// Pinned host memory of at least so many bytes; how many it has comes along.
@@ -198,11 +200,11 @@ impl Context {
     }
 
     /// Copies a slice to the device and waits until that is done. `to` has as many bytes.
-    pub(crate) fn write_slice<T: Element>(&self, host: &[T], to: u64, lane: &Lane) -> Result<()> {
-        // SAFETY: the slice is borrowed until the lane has been waited for.
-        unsafe { self.copy_in(host.as_ptr().cast(), to, size_of_val(host), lane)? };
-        lane.advance();
-        self.synchronize_lane(lane)
+    pub(crate) fn write_slice<T: Element>(&self, host: &[T], to: u64, queue: &Queue) -> Result<()> {
+        // SAFETY: the slice is borrowed until the queue has been waited for.
+        unsafe { self.copy_in(host.as_ptr().cast(), to, size_of_val(host), queue)? };
+        queue.advance();
+        self.synchronize_queue(queue)
     }
 
     /// Copies so many elements from the device and waits until that is done.
@@ -210,16 +212,16 @@ impl Context {
         &self,
         from: u64,
         len: usize,
-        lane: &Lane,
+        queue: &Queue,
     ) -> Result<Vec<T>> {
         let mut host: Vec<T> = Vec::new();
         let bytes = bytes_of::<T>(len);
         host.try_reserve_exact(len)
             .map_err(|_| Error::OutOfPinnedMemory { asked: bytes as u64 })?;
-        // SAFETY: the vector has room for `len` elements, and is not touched until the lane was waited for.
-        unsafe { self.copy_out(from, host.as_mut_ptr().cast(), bytes, lane)? };
-        lane.advance();
-        self.synchronize_lane(lane)?;
+        // SAFETY: the vector has room for `len` elements, and is not touched until the queue was waited for.
+        unsafe { self.copy_out(from, host.as_mut_ptr().cast(), bytes, queue)? };
+        queue.advance();
+        self.synchronize_queue(queue)?;
         // SAFETY: the copy is done, so `len` elements are written; any bits are a value of `T`.
         unsafe { host.set_len(len) };
         Ok(host)

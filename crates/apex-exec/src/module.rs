@@ -4,9 +4,10 @@
 //! check of arguments, and a text that is cut off or garbled is refused with its line, whatever the driver says.
 
 use crate::code::{Code, FunctionHandle};
-use crate::context::{Context, lock};
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
+use crate::lock::lock;
 use crate::parameters::{self, Declared};
 use apex_cuda::image::{self, ImageKind};
 use core::fmt;

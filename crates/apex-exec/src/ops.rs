@@ -18,26 +18,23 @@
 
 mod batch_norm;
 mod elementwise;
-mod float;
 pub(crate) mod kernels;
 mod layer_norm;
 mod norm;
 mod reduce;
 mod rows;
-pub(crate) mod shape;
 mod softmax;
 mod transpose;
 
 pub use batch_norm::{BatchStatistics, Channels, Running};
 pub use elementwise::Function;
 pub(crate) use elementwise::launch_shape;
-pub use float::Float;
-pub(crate) use float::lanes;
 pub use norm::Norm;
 pub use reduce::Reduction;
 
 use crate::error::Result;
 use crate::executor::Executor;
+use crate::float::Float;
 use crate::kept::KeptSource;
 use crate::kernel::Kernel;
 use crate::stream::Stream;

@@ -1,123 +1,50 @@
 //! Who must wait for whom: the order of work on different streams.
 //!
-//! A [`Lane`] is a stream of the driver with a count of what was put into it. Each piece of memory remembers
-//! its last [`Use`]s, a lane and a count: by whom it was written, by whom it was read since. Work on the same
-//! lane needs nothing, the stream keeps order. Work on another lane waits for those uses by an event, which is
-//! recorded only then: memory that stays on one stream costs no call of the driver at all. Each lane knows up
-//! to which count of every other lane it has already waited, and does not wait twice.
+//! A [`Queue`] is a stream of the driver with a count of what was put into it. Each piece of memory remembers
+//! its last [`Use`]s, a queue and a count: by whom it was written, by whom it was read since. Work on the same
+//! queue needs nothing, the stream keeps order. Work on another queue waits for those uses by an event, which is
+//! recorded only then: memory that stays on one stream costs no call of the driver at all. Each queue knows up
+//! to which count of every other queue it has already waited, and does not wait twice.
 //!
-//! What makes it sound: a lane's count rises *after* the driver has taken the work, and is read *before* the
+//! What makes it sound: a queue's count rises *after* the driver has taken the work, and is read *before* the
 //! event is recorded, so the event stands behind everything up to that count. A use is noted while the memory
 //! is still borrowed for the launch. Two threads can use one piece of memory at once (two readers, two halves
 //! of a buffer), therefore a note never overwrites a use that the noter has not waited for: it goes to `others`.
 
-use crate::context::{Context, EventHandle, StreamHandle, lock};
+use crate::context::Context;
 use crate::error::Result;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::lock::lock;
+use crate::queue::{Queue, Use};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 
-/// A stream of the driver, and what was put into it.
-#[derive(Debug)]
-pub(crate) struct Lane {
-    stream: StreamHandle,
-    number: u16,
-    /// How many pieces of work the driver has taken.
-    count: AtomicU64,
-    /// Up to which count of each other lane this one waits.
-    waited: Mutex<Vec<u64>>,
-    /// The event that others wait for; each recording replaces the one before, and who waits has already
-    /// taken note of its own.
-    mark: Mutex<EventHandle>,
-    last_kernel: AtomicU32,
+/// Lets what comes next in a queue wait for a use in another.
+#[inline]
+fn wait_for(queue: &Queue, context: &Context, earlier: Use) -> Result<()> {
+    if earlier.is_none() || earlier.queue() == queue.number() {
+        return Ok(());
+    }
+    wait_for_other(queue, context, earlier)
 }
 
-impl Lane {
-    pub(crate) fn new(stream: StreamHandle, number: u16, mark: EventHandle) -> Lane {
-        Lane {
-            stream,
-            number,
-            count: AtomicU64::new(0),
-            waited: Mutex::default(),
-            mark: Mutex::new(mark),
-            last_kernel: AtomicU32::new(0),
-        }
+#[cold]
+fn wait_for_other(queue: &Queue, context: &Context, earlier: Use) -> Result<()> {
+    let place = usize::from(earlier.queue());
+    let mut waited = lock(&queue.waited);
+    if waited.get(place).is_some_and(|&count| count >= earlier.count()) {
+        return Ok(());
     }
-
-    pub(crate) fn stream(&self) -> StreamHandle {
-        self.stream
+    let other = context.queue(earlier.queue());
+    let mark = lock(&other.mark);
+    let reached = other.count.load(Ordering::Acquire);
+    context.record_event(*mark, &other)?;
+    context.wait_event(*mark, queue)?;
+    drop(mark);
+    if waited.len() <= place {
+        waited.resize(place + 1, 0);
     }
-
-    pub(crate) fn number(&self) -> u16 {
-        self.number
-    }
-
-    pub(crate) fn mark_for_drop(&self) -> EventHandle {
-        *lock(&self.mark)
-    }
-
-    pub(crate) fn last_kernel(&self) -> u32 {
-        self.last_kernel.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_last_kernel(&self, number: u32) {
-        self.last_kernel.store(number, Ordering::Relaxed);
-    }
-
-    /// Counts a piece of work that the driver has taken.
-    #[inline]
-    pub(crate) fn advance(&self) -> Use {
-        let count = self.count.fetch_add(1, Ordering::AcqRel) + 1;
-        Use(u64::from(self.number) << COUNT_BITS | count)
-    }
-
-    /// Lets what comes next in this lane wait for a use in another.
-    #[inline]
-    pub(crate) fn wait_for(&self, context: &Context, earlier: Use) -> Result<()> {
-        if earlier.is_none() || earlier.lane() == self.number {
-            return Ok(());
-        }
-        self.wait_for_other(context, earlier)
-    }
-
-    #[cold]
-    fn wait_for_other(&self, context: &Context, earlier: Use) -> Result<()> {
-        let place = usize::from(earlier.lane());
-        let mut waited = lock(&self.waited);
-        if waited.get(place).is_some_and(|&count| count >= earlier.count()) {
-            return Ok(());
-        }
-        let other = context.lane(earlier.lane());
-        let mark = lock(&other.mark);
-        let reached = other.count.load(Ordering::Acquire);
-        context.record_event(*mark, &other)?;
-        context.wait_event(*mark, self)?;
-        drop(mark);
-        if waited.len() <= place {
-            waited.resize(place + 1, 0);
-        }
-        waited[place] = reached;
-        Ok(())
-    }
-}
-
-const COUNT_BITS: u32 = 48;
-
-/// A piece of work: a lane in the upper bits, its count in the lower. 0 is none; counts begin at 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Use(u64);
-
-impl Use {
-    fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
-    fn lane(self) -> u16 {
-        (self.0 >> COUNT_BITS) as u16
-    }
-
-    fn count(self) -> u64 {
-        self.0 & ((1 << COUNT_BITS) - 1)
-    }
+    waited[place] = reached;
+    Ok(())
 }
 
 /// The last uses of a piece of memory.
@@ -128,17 +55,17 @@ pub(crate) struct Uses {
 }
 
 impl Uses {
-    /// Lets the lane wait until the memory can be read.
+    /// Lets the queue wait until the memory can be read.
     #[inline]
-    pub(crate) fn before_read(&self, context: &Context, lane: &Lane) -> Result<()> {
-        self.written.wait(context, lane)
+    pub(crate) fn before_read(&self, context: &Context, queue: &Queue) -> Result<()> {
+        self.written.wait(context, queue)
     }
 
-    /// Lets the lane wait until the memory can be written.
+    /// Lets the queue wait until the memory can be written.
     #[inline]
-    pub(crate) fn before_write(&self, context: &Context, lane: &Lane) -> Result<()> {
-        self.written.wait(context, lane)?;
-        self.read.wait(context, lane)
+    pub(crate) fn before_write(&self, context: &Context, queue: &Queue) -> Result<()> {
+        self.written.wait(context, queue)?;
+        self.read.wait(context, queue)
     }
 
     #[inline]
@@ -152,22 +79,22 @@ impl Uses {
     }
 }
 
-/// The last use of one kind, and those on other lanes that it did not replace.
+/// The last use of one kind, and those on other queues that it did not replace.
 #[derive(Debug, Default)]
 struct Last {
     latest: AtomicU64,
-    /// At most one for each lane, the latest.
+    /// At most one for each queue, the latest.
     others: Mutex<Vec<Use>>,
     has_others: AtomicBool,
 }
 
 impl Last {
     #[inline]
-    fn wait(&self, context: &Context, lane: &Lane) -> Result<()> {
-        lane.wait_for(context, Use(self.latest.load(Ordering::Acquire)))?;
+    fn wait(&self, context: &Context, queue: &Queue) -> Result<()> {
+        wait_for(queue, context, Use(self.latest.load(Ordering::Acquire)))?;
         if self.has_others.load(Ordering::Acquire) {
             for &other in lock(&self.others).iter() {
-                lane.wait_for(context, other)?;
+                wait_for(queue, context, other)?;
             }
         }
         Ok(())
@@ -176,14 +103,14 @@ impl Last {
     #[inline]
     fn note(&self, by: Use) {
         let before = Use(self.latest.load(Ordering::Acquire));
-        let replaces = before.is_none() || before.lane() == by.lane();
+        let replaces = before.is_none() || before.queue() == by.queue();
         if !(replaces && self.replace(before, by)) {
             self.note_beside(by);
         }
     }
 
     fn replace(&self, before: Use, by: Use) -> bool {
-        before.0 >= by.0 && before.lane() == by.lane() && !before.is_none()
+        before.0 >= by.0 && before.queue() == by.queue() && !before.is_none()
             || self
                 .latest
                 .compare_exchange(before.0, by.0, Ordering::AcqRel, Ordering::Acquire)
@@ -196,8 +123,8 @@ impl Last {
         let mut others = lock(&self.others);
         loop {
             let before = Use(self.latest.load(Ordering::Acquire));
-            if !before.is_none() && before.lane() != by.lane() {
-                match others.iter_mut().find(|other| other.lane() == before.lane()) {
+            if !before.is_none() && before.queue() != by.queue() {
+                match others.iter_mut().find(|other| other.queue() == before.queue()) {
                     Some(other) => other.0 = other.0.max(before.0),
                     None => others.push(before),
                 }
@@ -213,9 +140,10 @@ impl Last {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::COUNT_BITS;
 
-    fn used(lane: u64, count: u64) -> Use {
-        Use(lane << COUNT_BITS | count)
+    fn used(queue: u64, count: u64) -> Use {
+        Use(queue << COUNT_BITS | count)
     }
 
     fn all(last: &Last) -> Vec<Use> {
@@ -236,14 +164,14 @@ mod tests {
     #[test]
     fn uses_of_different_lanes_stand_beside_each_other() {
         let last = Last::default();
-        for (lane, count) in [(1, 4), (2, 7), (1, 8), (3, 1), (2, 9)] {
-            last.note(used(lane, count));
+        for (queue, count) in [(1, 4), (2, 7), (1, 8), (3, 1), (2, 9)] {
+            last.note(used(queue, count));
         }
         let mut found = all(&last);
         found.sort_by_key(|found| found.0);
-        found.dedup_by_key(|found| found.lane());
-        let lanes: Vec<u16> = found.iter().map(|found| found.lane()).collect();
-        assert_eq!(lanes, [1, 2, 3]);
+        found.dedup_by_key(|found| found.queue());
+        let queues: Vec<u16> = found.iter().map(|found| found.queue()).collect();
+        assert_eq!(queues, [1, 2, 3]);
         assert!(all(&last).contains(&used(2, 9)) && all(&last).contains(&used(1, 8)));
     }
 
@@ -251,14 +179,14 @@ mod tests {
     fn many_threads_lose_no_use() {
         let last = Last::default();
         std::thread::scope(|scope| {
-            for lane in 1..=8 {
+            for queue in 1..=8 {
                 let last = &last;
-                scope.spawn(move || (1..=1000).for_each(|count| last.note(used(lane, count))));
+                scope.spawn(move || (1..=1000).for_each(|count| last.note(used(queue, count))));
             }
         });
         let found = all(&last);
-        for lane in 1..=8 {
-            assert!(found.contains(&used(lane, 1000)), "lane {lane}");
+        for queue in 1..=8 {
+            assert!(found.contains(&used(queue, 1000)), "queue {queue}");
         }
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct Declared {
     pub(crate) kind: ParameterKind,
 }
 
-/// What can be told of a parameter.
+/// What is known of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParameterKind {
     /// Nothing but its size.

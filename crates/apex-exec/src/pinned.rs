@@ -24,11 +24,12 @@
 //! ```
 
 use crate::buffer::bytes_of;
-use crate::context::{Context, PinnedHandle};
+use crate::calls::PinnedHandle;
+use crate::context::Context;
 use crate::element::Element;
 use crate::error::Result;
 use crate::event::Event;
-use crate::order::Lane;
+use crate::queue::Queue;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -74,32 +75,32 @@ impl<T: Element> Pinned<T> {
     }
 
     /// Begins to copy all of it to device memory that has as many bytes.
-    pub(crate) fn begin_copy_in(self, to: u64, lane: &Lane) -> Result<Pending<Pinned<T>>> {
+    pub(crate) fn begin_copy_in(self, to: u64, queue: &Queue) -> Result<Pending<Pinned<T>>> {
         let bytes = bytes_of::<T>(self.len);
         if bytes > 0 {
             // SAFETY: the memory is kept, untouched, by the handle until the copy is done.
-            unsafe { self.context.copy_in(self.address.0, to, bytes, lane)? };
+            unsafe { self.context.copy_in(self.address.0, to, bytes, queue)? };
         }
-        self.pending(lane)
+        self.pending(queue)
     }
 
     /// Begins to copy device memory that has as many bytes to all of it.
-    pub(crate) fn begin_copy_out(self, from: u64, lane: &Lane) -> Result<Pending<Pinned<T>>> {
+    pub(crate) fn begin_copy_out(self, from: u64, queue: &Queue) -> Result<Pending<Pinned<T>>> {
         let bytes = bytes_of::<T>(self.len);
         if bytes > 0 {
             // SAFETY: the memory is kept, and given to nobody, by the handle until the copy is done.
-            unsafe { self.context.copy_out(from, self.address.0, bytes, lane)? };
+            unsafe { self.context.copy_out(from, self.address.0, bytes, queue)? };
         }
-        self.pending(lane)
+        self.pending(queue)
     }
 
     /// A handle for what was begun. Where no event can be made the copy is waited for at once, since nothing
     /// else could tell when the memory is free.
-    fn pending(self, lane: &Lane) -> Result<Pending<Pinned<T>>> {
-        match Event::record(&self.context, lane, false) {
+    fn pending(self, queue: &Queue) -> Result<Pending<Pinned<T>>> {
+        match Event::record(&self.context, queue, false) {
             Ok(done) => Ok(Pending::new(self, done)),
             Err(error) => {
-                let _ = self.context.synchronize_lane(lane);
+                let _ = self.context.synchronize_queue(queue);
                 Err(error)
             }
         }

@@ -8,11 +8,8 @@ use crate::context::Context;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::grid::Grid;
-use crate::kernel::Kernel;
-use crate::launch::Launch;
-use crate::order::Lane;
 use crate::pinned::{Pending, Pinned};
+use crate::queue::Queue;
 use core::fmt;
 use std::sync::Arc;
 
@@ -35,37 +32,19 @@ pub struct Stream {
 
 struct Inner {
     context: Arc<Context>,
-    lane: Arc<Lane>,
+    queue: Arc<Queue>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.context.give_back_lane(&self.lane);
+        self.context.give_back_queue(&self.queue);
     }
 }
 
 impl Stream {
     pub(crate) fn new(context: &Arc<Context>) -> Result<Stream> {
-        let lane = context.take_lane()?;
-        Ok(Stream { inner: Arc::new(Inner { context: context.clone(), lane }) })
-    }
-
-    /// Begins a launch of a kernel; arguments follow, then [`Launch::run`].
-    ///
-    /// ```
-    /// # fn main() -> apex_exec::Result<()> {
-    /// use apex_exec::Grid;
-    /// let executor = apex_exec::Executor::new(apex_exec::Device::Auto)?;
-    /// let scale = executor.load_ptx(apex_exec::EXAMPLE_PTX)?.kernel("scale")?;
-    /// let mut values = executor.upload(&[1.0_f32, 2.0])?;
-    /// executor.stream().launch(&scale, Grid::linear(1, 32)).arg(&mut values).arg(&3.0_f32).arg(&2_u32).run()?;
-    /// assert_eq!(executor.download(&values)?, [3.0, 6.0]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[inline]
-    pub fn launch<'a>(&'a self, kernel: &'a Kernel, grid: Grid) -> Launch<'a> {
-        Launch::new(self, kernel, grid)
+        let queue = context.take_queue()?;
+        Ok(Stream { inner: Arc::new(Inner { context: context.clone(), queue }) })
     }
 
     /// Memory with the elements of a slice. Waits until they are copied.
@@ -111,9 +90,9 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        let (context, lane) = (self.context(), self.lane());
-        place.uses.before_write(context, lane)?;
-        context.write_slice(host, *place.address, lane)
+        let (context, queue) = (self.context(), self.queue());
+        place.uses.before_write(context, queue)?;
+        context.write_slice(host, *place.address, queue)
     }
 
     /// Memory of zeros.
@@ -174,7 +153,7 @@ impl Stream {
     ///
     /// [`Error::OutOfMemory`].
     pub fn uninitialized<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
-        Buffer::allocate(self.context(), self.lane(), len)
+        Buffer::allocate(self.context(), self.queue(), len)
     }
 
     /// Sets every byte of some memory.
@@ -199,9 +178,9 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        place.uses.before_write(self.context(), self.lane())?;
-        self.context().fill(*place.address, byte, bytes, self.lane())?;
-        place.uses.note_write(self.lane().advance());
+        place.uses.before_write(self.context(), self.queue())?;
+        self.context().fill(*place.address, byte, bytes, self.queue())?;
+        place.uses.note_write(self.queue().advance());
         Ok(())
     }
 
@@ -230,10 +209,10 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        source.uses.before_read(self.context(), self.lane())?;
-        target.uses.before_write(self.context(), self.lane())?;
-        self.context().copy(*source.address, *target.address, bytes, self.lane())?;
-        let by = self.lane().advance();
+        source.uses.before_read(self.context(), self.queue())?;
+        target.uses.before_write(self.context(), self.queue())?;
+        self.context().copy(*source.address, *target.address, bytes, self.queue())?;
+        let by = self.queue().advance();
         source.uses.note_read(by);
         target.uses.note_write(by);
         Ok(())
@@ -261,8 +240,8 @@ impl Stream {
         if len == 0 {
             return Ok(Vec::new());
         }
-        place.uses.before_read(self.context(), self.lane())?;
-        self.context().read_vector(*place.address, len, self.lane())
+        place.uses.before_read(self.context(), self.queue())?;
+        self.context().read_vector(*place.address, len, self.queue())
     }
 
     /// Memory with the elements of some pinned memory, which comes back once they are copied. The buffer can be
@@ -316,9 +295,9 @@ impl Stream {
         let place = to.place();
         self.belongs("the pinned memory", host.context())?;
         self.belongs("the buffer", place.context)?;
-        place.uses.before_write(self.context(), self.lane())?;
-        let pending = host.begin_copy_in(*place.address, self.lane())?;
-        place.uses.note_write(self.lane().advance());
+        place.uses.before_write(self.context(), self.queue())?;
+        let pending = host.begin_copy_in(*place.address, self.queue())?;
+        place.uses.note_write(self.queue().advance());
         Ok(pending)
     }
 
@@ -367,9 +346,9 @@ impl Stream {
         let place = from.place();
         self.belongs("the pinned memory", host.context())?;
         self.belongs("the buffer", place.context)?;
-        place.uses.before_read(self.context(), self.lane())?;
-        let pending = host.begin_copy_out(*place.address, self.lane())?;
-        place.uses.note_read(self.lane().advance());
+        place.uses.before_read(self.context(), self.queue())?;
+        let pending = host.begin_copy_out(*place.address, self.queue())?;
+        place.uses.note_read(self.queue().advance());
         Ok(pending)
     }
 
@@ -387,7 +366,7 @@ impl Stream {
     ///
     /// What the driver says of work that failed before.
     pub fn record(&self) -> Result<Event> {
-        Event::record(self.context(), self.lane(), true)
+        Event::record(self.context(), self.queue(), true)
     }
 
     /// Lets what comes next in this stream wait, on the device, for an event of another.
@@ -408,7 +387,7 @@ impl Stream {
     /// [`Error::OtherExecutor`], and what the driver says of work that failed before.
     pub fn wait_for(&self, event: &Event) -> Result<()> {
         self.belongs("the event", event.context())?;
-        self.context().wait_event(event.raw(), self.lane())
+        self.context().wait_event(event.raw(), self.queue())
     }
 
     /// Waits until everything in the stream is done.
@@ -425,7 +404,7 @@ impl Stream {
     ///
     /// What the driver says, also of work that failed before.
     pub fn synchronize(&self) -> Result<()> {
-        self.context().synchronize_lane(self.lane())
+        self.context().synchronize_queue(self.queue())
     }
 
     pub(crate) fn belongs(&self, what: &'static str, context: &Arc<Context>) -> Result<()> {
@@ -440,8 +419,8 @@ impl Stream {
         &self.inner.context
     }
 
-    pub(crate) fn lane(&self) -> &Arc<Lane> {
-        &self.inner.lane
+    pub(crate) fn queue(&self) -> &Arc<Queue> {
+        &self.inner.queue
     }
 }
 
@@ -459,6 +438,6 @@ fn same_length(operation: &'static str, from: usize, to: usize) -> Result<()> {
 
 impl fmt::Debug for Stream {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Stream({})", self.lane().number())
+        write!(out, "Stream({})", self.queue().number())
     }
 }

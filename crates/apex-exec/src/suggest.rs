@@ -5,6 +5,7 @@
 //! even the lower end of its expected gain is one; else the answer is that nothing should change.
 
 use crate::{Error, Executor, Grid, Kernel, Result};
+use apex_models::{Model as _, Refusal};
 use apex_policy::predict::answer::{Basis, Knowledge, Models, Time};
 use apex_policy::predict::features::{FNV_START, fnv};
 use apex_policy::predict::network::SmallNetwork;
@@ -85,10 +86,7 @@ impl Predictor {
     ///
     /// If a file is broken or made for another list of features.
     pub fn with_models(mut self, small: Option<&[u8]>, trees: Option<&[u8]>) -> Result<Predictor> {
-        let refused = |why: apex_policy::predict::tensor_file::Refusal| Error::BadImage {
-            kind: "model",
-            reason: why.to_string(),
-        };
+        let refused = |why: Refusal| Error::BadImage { kind: "model", reason: why.to_string() };
         self.small = small.map(SmallNetwork::read).transpose().map_err(refused)?;
         self.trees = trees.map(Trees::read).transpose().map_err(refused)?;
         Ok(self)

@@ -271,9 +271,9 @@ memory), exact counts of its work, and a reference its results are checked again
 
 ```
 apex bench zoo                                 # 20 configurations of each kernel, a line for each
-apex bench zoo --kernel triad --configs all    # all of one
-apex bench zoo --configs 90 --json             # a sweep of 5,000
-apex bench zoo --quick --check --configs 4     # every entry once, small, with its results compared
+apex bench zoo --kernel triad --points all    # all of one
+apex bench zoo --points 90 --json             # a sweep of 5,000
+apex bench zoo --quick --check --points 4     # every entry once, small, with its results compared
 ```
 
 **Operations** are those the mathematics asks for: a sum of n values is n, a multiply-add two, a division, root or

@@ -15,7 +15,7 @@ use apex_cuda::{Function, driver_functions};
 use core::ffi::c_void;
 
 macro_rules! exports {
-    ($($kind:ident $treatment:ident $(($module:ident))? $since:literal
+    ($($kind:ident $treatment:ident $(($module:ident))? $order:ident $since:literal
         fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*) => {
         $(
             #[unsafe(naked)]

@@ -14,6 +14,12 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// A count with the word for one of them, or for several.
+#[must_use]
+pub fn counted(number: u64, one: &str, several: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { several })
+}
+
 /// A length of time.
 #[must_use]
 pub fn nanos(nanos: f64) -> String {
@@ -66,6 +72,9 @@ mod tests {
     fn amounts_have_three_digits_and_a_unit() {
         assert_eq!(count(0), "0");
         assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "copy", "copies"), "1 copy");
+        assert_eq!(counted(0, "copy", "copies"), "0 copies");
+        assert_eq!(counted(1_200, "copy", "copies"), "1,200 copies");
         assert_eq!(nanos(999.0), "999 ns");
         assert_eq!(nanos(4_100.0), "4.10 µs");
         assert_eq!(nanos(12_345_678.0), "12.3 ms");

@@ -3,16 +3,19 @@
 //! The shim, the daemon and the simulator call the same functions here. Nothing in
 //! this crate reads a clock, a file or the GPU, so what it decides depends on its
 //! arguments alone and every decision can be replayed.
-// All but `predict/products.rs`, which says why.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod advise;
 pub mod amounts;
 mod chip;
+pub mod gate;
+pub mod launchable;
 mod occupancy;
+pub mod pool;
 pub mod predict;
 pub mod sampling;
 pub mod schedule;
+pub mod submit;
 pub mod tune;
 
 pub use chip::Chip;

@@ -4,33 +4,29 @@
 //! What is arithmetic is computed and never learned: occupancy and block efficiency are [`exact`]. What was
 //! measured before is repeated ([`repeats`]); a kernel that was measured in other shapes has a line of its own
 //! ([`online`]), costs of its own ([`own_costs`], [`cost_factors`]) and like launches beside it ([`neighbours`]); only
-//! what is left goes to models, and each answer says which of these it came from ([`answer`]). Models come as bytes and are refused
-//! with a reason where they are broken ([`tensor_file`], [`swap`]); all of them see the launch through one list of
-//! [`features`].
+//! what is left goes to models ([`network`], [`trees`]), and each answer says which of these it came from ([`answer`]).
+//! All models see the launch through one list of [`features`]; their files are read in `apex-models`.
 
 mod account;
+pub mod acquaintance;
 pub mod adam;
 pub mod anatomy;
 pub mod answer;
+pub mod bound;
+pub mod compared;
 pub mod cost_factors;
-pub mod dense;
 pub mod exact;
 pub mod features;
-pub mod float16;
-mod json;
 pub mod likelihood;
 pub mod likeness;
 pub mod neighbours;
 pub mod network;
 pub mod online;
-pub mod onnx;
 pub mod own_costs;
-mod products;
-mod protobuf;
+pub mod parts;
 pub mod question;
 pub mod repeats;
 pub mod scale;
-pub mod swap;
-pub mod tensor_file;
+pub mod text;
 pub mod trees;
 pub mod turns;

@@ -9,7 +9,7 @@
 /// its hash; two that share them share their distances, nothing worse.
 #[derive(Clone, Debug)]
 #[repr(C)] // What every launch reads comes first, beside what its owner keeps before it.
-pub struct Schedule {
+pub struct SamplingPlan {
     /// Launches not to be looked at, and how often was looked.
     away: u32,
     looks: u32,
@@ -28,13 +28,13 @@ const PUT_OFF: u16 = 16;
 /// Ticks that young configurations may spend beyond the budget: about a millisecond in all.
 const OVERDRAFT: u64 = 1 << 21;
 
-impl Default for Schedule {
-    fn default() -> Schedule {
-        Schedule { away: 0, looks: 0, wait: [0; SLOTS], timed: [0; SLOTS] }
+impl Default for SamplingPlan {
+    fn default() -> SamplingPlan {
+        SamplingPlan { away: 0, looks: 0, wait: [0; SLOTS], timed: [0; SLOTS] }
     }
 }
 
-impl Schedule {
+impl SamplingPlan {
     /// Whether this launch is passed over unseen. A thread's first launches are all looked at; later one in
     /// sixteen or so, at irregular distances, so that no loop of the program falls into step with ours. A
     /// look at an irregular distance is a branch the processor cannot foresee: with one in four, timing cost
@@ -114,17 +114,47 @@ pub fn is_affordable(elapsed: u64, spent: u64, percent: f64, young: bool) -> boo
     spent <= earned.saturating_add(overdraft)
 }
 
+/// What two events around a launch on a stream that had run dry tell of its kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleTime {
+    /// Nanoseconds that it took at most.
+    pub at_most: u64,
+    /// It may have been over before the second event was recorded, and then took far less.
+    pub hidden: bool,
+}
+
+/// Of the nanoseconds between the events, `launch` were spent in the launch's call and `recording` on recording the
+/// events. A GPU begins the kernel when its call is nearly over, so the call is taken off. The software GPU
+/// may run all of it within the call, on a thread that takes the caller's processor: nothing is taken off there.
+#[must_use]
+pub fn idle_time(elapsed: u64, launch: u64, recording: u64, on_software_gpu: bool) -> IdleTime {
+    let after_call = elapsed.saturating_sub(launch);
+    let at_most = if on_software_gpu { elapsed } else { after_call };
+    IdleTime { at_most, hidden: after_call <= recording }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_kernel_that_ran_within_its_call_keeps_its_time() {
+        // A kernel of 1 ms whose thread took the caller's processor: the call lasted as long.
+        let found = idle_time(1_010_000, 1_005_000, 4_500, true);
+        assert!(found.at_most >= 1_000_000, "{found:?} is no bound from above");
+        // On a GPU the call comes before the kernel.
+        let found = idle_time(1_010_000, 5_000, 4_500, false);
+        assert_eq!(found, IdleTime { at_most: 1_005_000, hidden: false });
+        assert!(idle_time(9_000, 5_000, 4_500, false).hidden, "over before the second event");
+    }
+
     fn timed_launches(launches: u32) -> Vec<u32> {
-        let mut schedule = Schedule::default();
+        let mut plan = SamplingPlan::default();
         (1..=launches)
             .filter(|_| {
-                let due = schedule.is_due(77);
+                let due = plan.is_due(77);
                 if due {
-                    schedule.advance(77);
+                    plan.advance(77);
                 }
                 due
             })
@@ -139,9 +169,9 @@ mod tests {
     #[test]
     fn a_loop_of_any_length_is_seen_whole() {
         for length in 1..=64_usize {
-            let mut schedule = Schedule::default();
+            let mut plan = SamplingPlan::default();
             let mut seen = vec![0_u32; length];
-            (0..800_000).for_each(|nth| seen[nth % length] += u32::from(!schedule.looks_away()));
+            (0..800_000).for_each(|nth| seen[nth % length] += u32::from(!plan.looks_away()));
             let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
             assert!(*least > 0 && *most < 2 * least + 100, "{length}: {least} to {most}");
         }
@@ -150,11 +180,11 @@ mod tests {
     #[test]
     fn launches_let_pass_at_once_are_as_many_as_one_by_one() {
         let looks = |together: u32| {
-            let mut schedule = Schedule::default();
+            let mut plan = SamplingPlan::default();
             let (mut launches, mut looks) = (0, 0);
             while launches < 500_000 {
-                launches += schedule.look_away(together) + 1;
-                looks += u32::from(!schedule.looks_away());
+                launches += plan.look_away(together) + 1;
+                looks += u32::from(!plan.looks_away());
             }
             looks
         };
@@ -171,22 +201,22 @@ mod tests {
 
     #[test]
     fn what_cannot_be_afforded_is_put_off() {
-        let mut schedule = Schedule::default();
-        schedule.is_due(5);
-        assert!(schedule.is_due(5));
-        schedule.put_off(5);
-        let waited = (0..1000).take_while(|_| !schedule.is_due(5)).count();
+        let mut plan = SamplingPlan::default();
+        plan.is_due(5);
+        assert!(plan.is_due(5));
+        plan.put_off(5);
+        let waited = (0..1000).take_while(|_| !plan.is_due(5)).count();
         assert_eq!(waited, usize::from(PUT_OFF));
-        assert!(schedule.is_young(5));
+        assert!(plan.is_young(5));
     }
 
     #[test]
     fn configurations_do_not_share_their_youth() {
-        let mut schedule = Schedule::default();
-        assert!(!schedule.is_due(1));
-        assert!(!schedule.is_due(2));
-        assert!(schedule.is_due(1));
-        assert!(schedule.is_young(1));
+        let mut plan = SamplingPlan::default();
+        assert!(!plan.is_due(1));
+        assert!(!plan.is_due(2));
+        assert!(plan.is_due(1));
+        assert!(plan.is_young(1));
     }
 
     #[test]

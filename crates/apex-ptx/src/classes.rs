@@ -1,4 +1,4 @@
-//! How wide each register is and what it holds, told by the instructions that use it.
+//! How wide each register is and what it holds, found from the instructions that use it.
 //!
 //! A declaration says less than it seems: newer compilers declare `.b32` whatever the register
 //! holds, and only `add.f32` tells a float from an integer. So every use votes. Most

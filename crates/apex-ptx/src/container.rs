@@ -35,6 +35,21 @@ pub fn texts(bytes: &[u8]) -> Vec<(u32, String)> {
     found
 }
 
+/// Where the first container begins inside the bytes of a file.
+pub fn begin(bytes: &[u8]) -> Option<usize> {
+    let magic = (CONTAINER_MAGIC as u32).to_le_bytes();
+    bytes.windows(magic.len()).position(|window| window == magic)
+}
+
+/// The texts of the best architecture for a device: the newest that it has, else the oldest there is.
+pub fn best(texts: Vec<(u32, String)>, device: u32) -> Vec<String> {
+    let architectures = || texts.iter().map(|(architecture, _)| *architecture);
+    let chosen =
+        architectures().filter(|&one| one <= device).max().or_else(|| architectures().min());
+    let of_chosen = |(architecture, text)| (Some(architecture) == chosen).then_some(text);
+    texts.into_iter().filter_map(of_chosen).collect()
+}
+
 /// The text of the entry that begins the bytes, if it is one, and how long the entry is.
 fn entry(bytes: &[u8]) -> Option<(Option<(u32, String)>, usize)> {
     let (kind, header) = (number::<2>(bytes, 0)?, number::<4>(bytes, 4)?);

@@ -5,6 +5,7 @@
 //! printed again; only who must understand it can refuse it.
 #![forbid(unsafe_code)]
 
+mod asked;
 pub mod cfg;
 pub mod classes;
 pub mod code;
@@ -23,6 +24,7 @@ pub mod tree;
 pub mod walk;
 mod without_lines;
 
+pub use asked::ask_registers;
 pub use error::SyntaxError;
 pub use link::{LinkError, Linked, Unresolved, link};
 pub use parse::{DEEPEST, parse};

@@ -8,6 +8,7 @@
 mod decode;
 mod memory;
 mod program;
+mod step;
 mod turns;
 mod values;
 mod warp;

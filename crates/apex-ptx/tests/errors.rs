@@ -95,6 +95,10 @@ fn declarations_say_what_was_expected() {
         &format!("{head}.entry k() x"),
         "line 2, column 12: expected `;` or a body after the function's head, found `x`",
     );
+    for align in ["0", "3", "2*3"] {
+        let text = format!("{head}.global .align {align} .b8 x;");
+        check(&text, "line 2, column 16: Alignment must be a power of two");
+    }
     check(&format!("{head}ret;"), "line 2, column 1: expected a directive, found `ret`");
 }
 

@@ -212,3 +212,30 @@ fn many_threads_launch_at_once() {
 struct Shared<'a>(&'a Gpu);
 // SAFETY: the driver's functions may be called from any thread.
 unsafe impl Sync for Shared<'_> {}
+
+/// The threads that run kernels, by the name that the driver gives them.
+fn workers() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("the threads of this process");
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
+    let names = tasks.filter_map(|task| name(task.ok()?));
+    names.filter(|name| name.starts_with("apex-gpu-")).count()
+}
+
+#[test]
+fn kernels_that_are_merely_long_get_one_worker_more() {
+    const WORDS: usize = 1 << 24;
+    let gpu = Gpu::start();
+    let memory = gpu.memory(4 * WORDS);
+    let streams: Vec<CUstream> = (0..12).map(|_| gpu.stream(NON_BLOCKING)).collect();
+    for &stream in &streams {
+        let arguments = [memory, 7, WORDS as u64];
+        assert_eq!(gpu.launch(c"fill", 1, stream, &arguments), CUDA_SUCCESS);
+    }
+    // The workers have begun: this thread waits, and more is ready than they take.
+    std::thread::sleep(Duration::from_millis(3));
+    ok!((gpu.driver.cuStreamSynchronize)(streams[0]));
+    ok!((gpu.driver.cuStreamSynchronize)(streams[1]));
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    assert!(workers() <= processors + 1, "{} workers", workers());
+    assert_eq!(gpu.synchronize(), CUDA_SUCCESS);
+}

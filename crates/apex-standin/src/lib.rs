@@ -107,7 +107,7 @@ mod answered {
 
 macro_rules! table {
     ($(
-        $kind:ident $treatment:ident $(($module:ident))? $since:literal
+        $kind:ident $treatment:ident $(($module:ident))? $order:ident $since:literal
         fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;
     )*) => {
         #[allow(dead_code, reason = "the defaults of answered functions are hidden")]

@@ -9,7 +9,9 @@ use crate::mix::{self, Text};
 use crate::models::Loaded;
 use crate::rows::Row;
 use crate::walks;
+use apex_core::small_file::{MADE, read_text};
 use apex_policy::LaunchShape;
+use apex_policy::launchable::refusal;
 use apex_policy::predict::answer::{Knowledge, Models, Prediction};
 use apex_policy::predict::features::{FNV_START, fnv};
 use apex_policy::predict::question::{
@@ -82,22 +84,24 @@ pub struct Answered {
     pub block_efficiency: f32,
     /// Blocks as multiples of what the device holds; exact.
     pub waves: f32,
+    /// Why the device refuses it; nothing else is said of such a launch.
+    pub refused: Option<String>,
     /// The least time it can take, in nanoseconds.
-    pub bound_ns: f32,
+    pub bound_ns: Option<f32>,
     /// The predicted time in nanoseconds.
-    pub time_ns: f32,
+    pub time_ns: Option<f32>,
     /// Lower end of its 80 % interval.
-    pub low_ns: f32,
+    pub low_ns: Option<f32>,
     /// Upper end.
-    pub high_ns: f32,
+    pub high_ns: Option<f32>,
     /// `measured` for a repeat, `model` otherwise.
     pub basis: String,
     /// Which part said it.
     pub source: String,
     /// Predicted share of warp slots that are taken on average.
-    pub achieved_occupancy: f32,
+    pub achieved_occupancy: Option<f32>,
     /// Predicted share of the multiprocessors' peak.
-    pub sm_throughput: f32,
+    pub sm_throughput: Option<f32>,
     /// Predicted share of the memory's peak.
     pub dram_throughput: Option<f32>,
     /// The measured time, if it was given.
@@ -119,16 +123,37 @@ impl Answered {
             limiter: exact.occupancy.limiter.to_string(),
             block_efficiency: exact.block_efficiency(),
             waves: exact.waves,
-            bound_ns: bound.nanos,
-            time_ns: time.nanos,
-            low_ns: time.low,
-            high_ns: time.high,
+            refused: None,
+            bound_ns: Some(bound.nanos),
+            time_ns: Some(time.nanos),
+            low_ns: Some(time.low),
+            high_ns: Some(time.high),
             basis: time.basis.word().into(),
             source: time.source.word().into(),
-            achieved_occupancy: utilisation.achieved_occupancy,
-            sm_throughput: utilisation.sm_throughput,
+            achieved_occupancy: Some(utilisation.achieved_occupancy),
+            sm_throughput: Some(utilisation.sm_throughput),
             dram_throughput: utilisation.dram_throughput,
             measured_ns: None,
+        }
+    }
+
+    /// The same of a launch that cannot run, for this reason.
+    fn refused(self, reason: String) -> Answered {
+        Answered {
+            occupancy: 0.0,
+            blocks_per_sm: 0,
+            waves: 0.0,
+            refused: Some(reason),
+            bound_ns: None,
+            time_ns: None,
+            low_ns: None,
+            high_ns: None,
+            basis: "none".into(),
+            source: "none".into(),
+            achieved_occupancy: None,
+            sm_throughput: None,
+            dram_throughput: None,
+            ..self
         }
     }
 }
@@ -178,7 +203,13 @@ pub fn answer(models: &Loaded, launches: &[Asked]) -> Result<Vec<Answered>, Erro
         let at_hand = Models { small: Some(&models.small), trees: Some(&models.trees) };
         let prediction = knowledge.predict(&question, at_hand);
         let said = Answered::new(&asked.kernel, name, &question.shape, &prediction);
-        answers.push(Answered { measured_ns: asked.measured_ns, ..said });
+        let said = Answered { measured_ns: asked.measured_ns, ..said };
+        let needs = kernel.needs(asked.dynamic_shared);
+        if let Some(reason) = refusal(&device.chip, &needs, &question.shape) {
+            answers.push(said.refused(reason));
+            continue;
+        }
+        answers.push(said);
         if let Some(measured) = asked.measured_ns {
             knowledge.learn(&question, measured as f32);
         }
@@ -195,7 +226,7 @@ impl Modules {
     fn text(&mut self, asked: &Asked) -> Result<Option<&Text>, Error> {
         let Some(path) = &asked.ptx else { return Ok(None) };
         if !self.0.contains_key(path) {
-            let text = std::fs::read_to_string(path).map_err(Error::read(path))?;
+            let text = read_text(path, MADE).map_err(Error::read(path))?;
             self.0.insert(path.clone(), mix::of_module(&text));
         }
         let found = self.0.get(path).and_then(|module| module.get(&asked.kernel));
@@ -327,11 +358,11 @@ pub fn csv(answers: &[Answered]) -> String {
     let mut text = String::from(
         "kernel,device,grid_x,grid_y,grid_z,block_x,block_y,block_z,occupancy,blocks_per_sm,limiter,\
          block_efficiency,waves,bound_ns,time_ns,low_ns,high_ns,basis,source,achieved_occupancy,\
-         sm_throughput,dram_throughput,measured_ns\n",
+         sm_throughput,dram_throughput,measured_ns,refused\n",
     );
     for answer in answers {
         let quoted = |word: &str| format!("\"{}\"", word.replace('"', "\"\""));
-        let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+        let known = |value: Option<f32>| value.map_or(String::new(), |value| value.to_string());
         let cells = [
             quoted(&answer.kernel),
             quoted(&answer.device),
@@ -342,16 +373,17 @@ pub fn csv(answers: &[Answered]) -> String {
             quoted(&answer.limiter),
             answer.block_efficiency.to_string(),
             answer.waves.to_string(),
-            answer.bound_ns.to_string(),
-            answer.time_ns.to_string(),
-            answer.low_ns.to_string(),
-            answer.high_ns.to_string(),
+            known(answer.bound_ns),
+            known(answer.time_ns),
+            known(answer.low_ns),
+            known(answer.high_ns),
             answer.basis.clone(),
             answer.source.clone(),
-            answer.achieved_occupancy.to_string(),
-            answer.sm_throughput.to_string(),
-            number(answer.dram_throughput.map(f64::from)),
-            number(answer.measured_ns),
+            known(answer.achieved_occupancy),
+            known(answer.sm_throughput),
+            known(answer.dram_throughput),
+            answer.measured_ns.map_or(String::new(), |value| value.to_string()),
+            quoted(answer.refused.as_deref().unwrap_or_default()),
         ];
         text.push_str(&cells.join(","));
         text.push('\n');
@@ -391,7 +423,7 @@ mod tests {
         ]"#;
         let answers = answer(&loaded, &parse(list).unwrap()).unwrap();
         assert_eq!(answers[0].basis, "model");
-        assert_eq!((answers[1].basis.as_str(), answers[1].time_ns), ("measured", 9000.0));
+        assert_eq!((answers[1].basis.as_str(), answers[1].time_ns), ("measured", Some(9000.0)));
         assert_eq!(answers[0].occupancy, 1.0);
         let text = csv(&answers);
         assert_eq!(text.lines().count(), 3);
@@ -439,6 +471,11 @@ mod tests {
             ask(r#"{"grid": [1], "block": [1], "mix": {"q": 1}}"#).unwrap_err().contains("float32")
         );
         assert!(ask(r#"{"grid": [1], "block": [1], "pipe": "x"}"#).unwrap_err().contains("tensor"));
-        assert!(ask(r#"{"grid": [1], "block": [4096]}"#).is_ok());
+        // What cannot be launched has no time, but a reason.
+        let list = parse(r#"{"grid": [1], "block": [4096]}"#).unwrap();
+        let said = &answer(&loaded, &list).unwrap()[0];
+        assert_eq!((said.time_ns, said.occupancy, said.blocks_per_sm), (None, 0.0, 0));
+        let reason = said.refused.as_deref().unwrap();
+        assert_eq!(reason, "its block has 4,096 threads, 1,024 are the most");
     }
 }

@@ -80,7 +80,7 @@ pub fn collect(
     };
     let ground = Ground::new(executor)?;
     let points = points(&ground, plan.points, plan.seed);
-    let texts = texts();
+    let texts = mix::of_zoo();
     let (mut done, mut failed, mut complaints) = (0, 0, Vec::new());
     for point in &points {
         progress(Progress { done, points: points.len(), failed, kernel: point.kernel.name });
@@ -126,14 +126,6 @@ pub(crate) fn points(ground: &Ground, count: usize, seed: u64) -> Vec<Point> {
     let scale = if soft { Scale::Small } else { Scale::Full };
     let kernels: Vec<&'static ZooKernel> = zoo::kernels().collect();
     zoo::points(&kernels, &ground.target(), scale, Some(count), seed)
-}
-
-/// What the zoo's texts tell, by entry.
-pub(crate) fn texts() -> BTreeMap<String, Text> {
-    let mut sources: Vec<&str> = zoo::kernels().map(|kernel| kernel.source().ptx).collect();
-    sources.sort_unstable();
-    sources.dedup();
-    sources.into_iter().flat_map(mix::of_module).collect()
 }
 
 /// A row with all that is known before the point runs.

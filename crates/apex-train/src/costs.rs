@@ -6,10 +6,12 @@
 //! argument, a contended address) pull little. Costs are factors over the usual ones, so none is negative, and where
 //! rows leave a cost open the usual one stays.
 
-use apex_policy::predict::anatomy::{ALL_PARTS, Costs, LEAST, PARTS, USUAL, parts};
+use apex_policy::predict::anatomy::{ALL_PARTS, parts_of};
+use apex_policy::predict::bound::bound_of;
+use apex_policy::predict::compared::split;
 use apex_policy::predict::cost_factors::{Taken, of_device};
-use apex_policy::predict::exact::{bound_of, exact};
-use apex_policy::predict::own_costs::split;
+use apex_policy::predict::exact::exact;
+use apex_policy::predict::parts::{Costs, LEAST, PARTS, USUAL};
 use apex_policy::predict::question::{Question, Walked};
 
 /// The costs that explain measured launches best, each given with its nanoseconds.
@@ -56,7 +58,7 @@ fn refined(measured: &[(Question<'_>, f64)], from: &Costs, open: &[bool; PARTS])
 
 fn counts(question: &Question<'_>) -> [f32; PARTS] {
     let exact = exact(question);
-    parts(question, &exact, &bound_of(question, &exact).work)
+    parts_of(question, &exact, &bound_of(question, &exact).work)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What can go wrong between measuring and a trained model, with what to do about it.
 
-use apex_policy::predict::tensor_file::Refusal;
+use apex_models::Refusal;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -77,12 +77,5 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Read(_, error) | Error::Write(_, error) => Some(error),
-            Error::Refused(_, refusal) => Some(refusal),
-            _ => None,
-        }
-    }
-}
+// The reason stands in the sentence: given as a source too, it would be said twice.
+impl std::error::Error for Error {}

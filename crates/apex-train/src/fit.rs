@@ -10,84 +10,35 @@ mod comparison;
 mod forests;
 mod judging;
 mod networks;
+mod news;
+mod options;
 mod sets;
 
 pub use judging::{Judged, Models, Report, judge};
+pub use news::{Announce, News};
+pub use options::Options;
 
 use crate::Error;
 use crate::chart::{Series, cloud, curves};
 use crate::examples::{Example, Source};
 use crate::likeness;
-use crate::matmul::Threads;
 use crate::peaks::{Peaks, peaks};
 use crate::rows::Row;
 use crate::split::{Part, parts};
 use crate::walks;
-use apex_policy::predict::dense::DenseNetwork;
+use apex_models::CheckSet;
+use apex_models::dense::DenseNetwork;
 use apex_policy::predict::features::COUNT;
 use apex_policy::predict::likeness::Likeness;
 use apex_policy::predict::network::SmallNetwork;
-use apex_policy::predict::question::Device;
-use apex_policy::predict::swap::CheckSet;
 use apex_policy::predict::trees::Trees;
 use comparison::compare_transformer;
 use forests::grow_trees;
 use judging::report;
 use networks::{train_large, train_small};
-use sets::{Sets, expected_apart, judged_sets};
+use options::LEAST_ROWS;
+use sets::{Sets, devices, expected_apart, judged_sets};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What to train and how long.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where everything random comes from.
-    pub seed: u64,
-    /// Steps of learning how alike launches are.
-    pub likeness_steps: usize,
-    /// Trees of the forest for time.
-    pub trees: usize,
-    /// Epochs of the small network.
-    pub small_epochs: usize,
-    /// Epochs of the large network; none leaves it out.
-    pub large_epochs: usize,
-    /// Hidden layers of the large network.
-    pub large_hidden: Vec<usize>,
-    /// Epochs of the transformer that is trained for comparison; none leaves it out.
-    pub transformer_epochs: usize,
-    /// Threads for the large network.
-    pub threads: Threads,
-}
-
-impl Options {
-    /// The models that are shipped.
-    #[must_use]
-    pub fn full(seed: u64) -> Options {
-        Options {
-            seed,
-            likeness_steps: 150,
-            trees: 200,
-            small_epochs: 200,
-            large_epochs: 4,
-            large_hidden: vec![448, 704, 320],
-            transformer_epochs: 20,
-            threads: Threads::all(),
-        }
-    }
-
-    /// Enough to see that everything works, in seconds.
-    #[must_use]
-    pub fn quick(seed: u64) -> Options {
-        Options {
-            likeness_steps: 20,
-            trees: 60,
-            small_epochs: 30,
-            large_epochs: 2,
-            large_hidden: vec![64, 64],
-            transformer_epochs: 2,
-            ..Options::full(seed)
-        }
-    }
-}
 
 /// All models with their report.
 #[derive(Debug)]
@@ -110,16 +61,13 @@ pub struct Fitted {
     pub charts: Vec<(String, String)>,
 }
 
-const LEAST_ROWS: usize = 100;
 const LEAST_KERNELS: usize = 5;
 const GOLDEN: usize = 4;
-/// The share of times that intervals must hold.
-const SHARE: f32 = 0.8;
 /// Launches of one kernel that the likeness is learned from together.
 const LIKENESS_LAUNCHES: usize = 120;
 
-/// Trains and judges. `say` learns what is being done.
-pub fn fit(rows: &[Row], options: &Options, say: &mut dyn FnMut(&str)) -> Result<Fitted, Error> {
+/// Trains and judges. `announce` learns what is being done and what was found out.
+pub fn fit(rows: &[Row], options: &Options, announce: &mut Announce<'_>) -> Result<Fitted, Error> {
     let rows = usable(rows);
     let parts = parts(&rows, options.seed);
     let kernels: BTreeSet<&str> = rows.iter().map(|row| row.kernel.as_str()).collect();
@@ -137,28 +85,30 @@ pub fn fit(rows: &[Row], options: &Options, say: &mut dyn FnMut(&str)) -> Result
     let devices = devices(&rows, &known_peaks)?;
     let mut source = Source::new(&rows, |row| devices[row.device.as_str()]);
     let mut charts = Vec::new();
-    let likeness = learn_likeness(&source, &parts, options, say, &mut charts);
+    let likeness = learn_likeness(&source, &parts, options, announce, &mut charts);
     source.set_likeness(&likeness);
     let apart = expected_apart(&rows, &parts, &devices, &likeness, options.seed);
     let sets = Sets::new(&source, &parts, options.seed, apart);
 
-    say(&format!("{} examples of {} rows to train on", sets.train.len(), sets.cold.len()));
-    let mut trees = grow_trees(&sets, options, say, &mut charts);
+    let found = format!("{} examples of {} rows to train on", sets.train.len(), sets.cold.len());
+    announce(News::Found(&found));
+    let mut trees = grow_trees(&sets, options, announce, &mut charts);
     trees.likeness = likeness;
-    let small = train_small(&sets, options, say, &mut charts);
-    let large = (options.large_epochs > 0).then(|| train_large(&sets, options, say, &mut charts));
+    let small = train_small(&sets, options, announce, &mut charts);
+    let large =
+        (options.large_epochs > 0).then(|| train_large(&sets, options, announce, &mut charts));
 
-    say("judging on rows that no model has seen");
+    announce(News::Step { what: "judging on rows that no model has seen", done: 1, all: 1 });
     let judged = judged_sets(&source, &parts, options.seed);
     let models = Models { trees: &trees, small: &small, large: large.as_ref() };
     let mut report = report(&source, &parts, &devices, &judged, options.seed, models);
     if options.transformer_epochs > 0 {
-        say("a transformer for comparison");
         report.judged.extend(compare_transformer(
             &source,
             &parts,
             options,
             &trees.likeness,
+            announce,
             &mut charts,
         ));
     }
@@ -176,27 +126,11 @@ fn usable(rows: &[Row]) -> Vec<Row> {
     rows
 }
 
-/// The device of every row, by its name.
-fn devices<'a>(
-    rows: &[Row],
-    peaks: &'a BTreeMap<String, Peaks>,
-) -> Result<BTreeMap<&'a str, Device>, Error> {
-    let found = peaks.iter().filter_map(|(name, peaks)| Some((name.as_str(), peaks.device()?)));
-    let devices: BTreeMap<&str, Device> = found.collect();
-    match rows.iter().find(|row| !devices.contains_key(row.device.as_str())) {
-        None => Ok(devices),
-        Some(row) => Err(Error::Device(format!(
-            "nothing is known of {} (compute capability {}.{}): collect rows on it first",
-            row.device, row.major, row.minor
-        ))),
-    }
-}
-
 fn learn_likeness(
     source: &Source<'_>,
     parts: &[Part],
     options: &Options,
-    say: &mut dyn FnMut(&str),
+    announce: &mut Announce<'_>,
     charts: &mut Vec<(String, String)>,
 ) -> Likeness {
     let plan = likeness::Plan {
@@ -208,9 +142,7 @@ fn learn_likeness(
     let found = likeness::learn(&plan, &source.launches(parts, Part::Train), |step, unlikely| {
         // Likelihoods above one have negative logarithms, which the chart's own logarithmic axis cannot show.
         left.push((step as f64, unlikely.exp()));
-        if step % 20 == 0 {
-            say(&format!("likeness: step {step} of {}, {unlikely:.4}", plan.steps));
-        }
+        announce(News::Step { what: "likeness: step", done: step, all: plan.steps });
     });
     let series = [Series { name: "launches trained on".into(), points: left }];
     let title = "Likeness of launches";
@@ -263,6 +195,7 @@ fn check_set(judged: &[(&str, Vec<Example>)]) -> CheckSet {
 mod tests {
     use super::*;
     use crate::examples::tests::fixture;
+    use crate::matmul::Threads;
 
     fn quick() -> Options {
         Options { threads: Threads::one(), small_epochs: 10, large_epochs: 1, ..Options::quick(1) }

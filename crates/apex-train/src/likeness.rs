@@ -8,9 +8,10 @@
 //! are believed by that ([`apex_policy::predict::own_costs`]).
 
 use crate::random::Random;
+use apex_policy::predict::compared::{COMPARISONS, Launch, Signature};
 use apex_policy::predict::cost_factors::Widths;
 use apex_policy::predict::likelihood::{Course, Group, improved};
-use apex_policy::predict::likeness::{COMPARISONS, Launch, Likeness, Signature};
+use apex_policy::predict::likeness::Likeness;
 use apex_policy::predict::own_costs::{OwnCosts, usual_widths};
 
 /// Launches of one kernel with log2 of their times over what was expected.
@@ -103,7 +104,8 @@ fn normal(kernels: &[Launches]) -> (Signature, Signature) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use apex_policy::predict::anatomy::{PARTS, REPEATED};
+    use apex_policy::predict::anatomy::REPEATED;
+    use apex_policy::predict::parts::PARTS;
     use apex_policy::predict::turns::TURNS;
 
     /// Kernels whose times bend along one number, slope along a second and ignore all others.

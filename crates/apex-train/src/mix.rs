@@ -3,6 +3,7 @@
 //! One reading of a source serves all its entries. A kernel whose text cannot be read has no mix, which models
 //! see as such.
 
+use apex_exec::zoo;
 use apex_policy::predict::features::{FNV_START, fnv};
 use apex_policy::predict::question::Mix;
 use apex_ptx::cfg::Graph;
@@ -20,6 +21,14 @@ pub(crate) struct Text {
     pub(crate) identity: u64,
     /// The text, ready to be walked.
     pub(crate) program: Option<Program>,
+}
+
+/// The kernels of the zoo, by entry.
+pub(crate) fn of_zoo() -> BTreeMap<String, Text> {
+    let mut sources: Vec<&str> = zoo::kernels().map(|kernel| kernel.source().ptx).collect();
+    sources.sort_unstable();
+    sources.dedup();
+    sources.into_iter().flat_map(of_module).collect()
 }
 
 /// The kernels of a PTX module by name.

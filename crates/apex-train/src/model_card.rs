@@ -3,8 +3,8 @@
 
 use crate::baselines::Baselines;
 use crate::fit::Report;
+use crate::manifest::ModelFile;
 use crate::metrics::{ShareScores, TimeScores};
-use crate::models::ModelFile;
 use std::fmt::Write;
 
 /// The card as a page.

@@ -5,18 +5,15 @@
 //! name and renamed, because a daemon may watch the folder.
 
 use crate::Error;
-use crate::fit::{Fitted, Report};
+use crate::fit::Fitted;
+pub use crate::manifest::{Manifest, ModelFile};
 use crate::model_card;
-use crate::peaks::Peaks;
-use apex_policy::predict::dense::DenseNetwork;
+use apex_core::small_file::{self, read_text};
+use apex_models::dense::DenseNetwork;
+use apex_models::{CheckSet, Model as _, Refusal, onnx};
 use apex_policy::predict::features::{FNV_START, NAMES, SMALL, fnv, list_hash};
 use apex_policy::predict::network::SmallNetwork;
-use apex_policy::predict::onnx;
-use apex_policy::predict::swap::CheckSet;
-use apex_policy::predict::tensor_file::Refusal;
 use apex_policy::predict::trees::Trees;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -34,40 +31,6 @@ pub const CHECK_FILE: &str = "check-set.safetensors";
 pub const CARD_FILE: &str = "models.md";
 /// File of everything that is known of the models.
 pub const MANIFEST_FILE: &str = "manifest.json";
-
-/// What `manifest.json` says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
-    /// Version of this document.
-    pub schema: u32,
-    /// Hash of the list of features.
-    pub features_hash: String,
-    /// The features in their order.
-    pub features: Vec<String>,
-    /// Those that the small network sees.
-    pub small_features: Vec<String>,
-    /// Hash of the file of rows.
-    pub data_hash: String,
-    /// The bound of each device by its name; the normalisation of each model is in its file.
-    pub devices: BTreeMap<String, Peaks>,
-    /// The files.
-    pub files: Vec<ModelFile>,
-    /// Every score.
-    pub report: Report,
-}
-
-/// One file of the folder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ModelFile {
-    /// Its name.
-    pub name: String,
-    /// Its bytes.
-    pub bytes: usize,
-    /// FNV-1a over them.
-    pub hash: String,
-    /// Weights, or values of trees.
-    pub parameters: usize,
-}
 
 const SCHEMA: u32 = 1;
 
@@ -136,7 +99,7 @@ pub struct Loaded {
 /// Reads a folder of models.
 pub fn load(folder: &Path) -> Result<Loaded, Error> {
     let path = folder.join(MANIFEST_FILE);
-    let text = fs::read_to_string(&path).map_err(Error::read(&path))?;
+    let text = read_text(&path, small_file::MADE).map_err(Error::read(&path))?;
     let manifest: Manifest = serde_json::from_str(&text)
         .map_err(|error| Error::Refused(path.clone(), Refusal::Header(error.to_string())))?;
     let large = folder.join(LARGE_BYTES_FILE);
@@ -151,7 +114,7 @@ pub fn load(folder: &Path) -> Result<Loaded, Error> {
 
 /// Reads one file as a model.
 pub fn read<T>(path: &Path, parse: fn(&[u8]) -> Result<T, Refusal>) -> Result<T, Error> {
-    let bytes = fs::read(path).map_err(Error::read(path))?;
+    let bytes = small_file::read(path, small_file::MADE).map_err(Error::read(path))?;
     parse(&bytes).map_err(|refusal| Error::Refused(path.to_owned(), refusal))
 }
 

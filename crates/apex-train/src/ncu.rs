@@ -6,7 +6,8 @@
 //! order and checked by name and shape: a launch that does not fit ends the reading instead of shifting the rest.
 
 use crate::Error;
-use crate::collect::{described, points, texts};
+use crate::collect::{described, points};
+use crate::mix;
 use crate::rows::{self, Row};
 use apex_exec::Executor;
 use apex_exec::zoo::{self, Ground, Point};
@@ -35,6 +36,15 @@ pub struct Counters {
     pub values: [f32; 4],
 }
 
+/// What is profiled.
+#[derive(Clone, Copy, Debug)]
+pub struct Profiled<'a> {
+    /// The command that launches the points.
+    pub child: &'a Command,
+    /// A folder of this user alone, for what `ncu` writes.
+    pub folder: &'a Path,
+}
+
 /// Launches every point once, for a profiler that watches.
 pub fn launch_points(executor: &Executor, count: usize, seed: u64) -> Result<usize, Error> {
     let ground = Ground::new(executor)?;
@@ -53,17 +63,17 @@ pub fn collect(
     count: usize,
     seed: u64,
     path: &Path,
-    child: &Command,
+    under: &Profiled<'_>,
 ) -> Result<usize, Error> {
     let mut rows = rows::read(path)?;
     let ground = Ground::new(executor)?;
     let points = points(&ground, count, seed);
-    let texts = texts();
+    let texts = mix::of_zoo();
     let keys: Vec<String> = points
         .iter()
         .map(|point| described(executor.facts(), point, &texts).configuration())
         .collect();
-    let text = profile(child)?;
+    let text = profile(under)?;
     let counted = parse(&text)?;
     let joined = join(&mut rows, &points, &keys, &counted)?;
     rows::write(path, &rows)?;
@@ -102,8 +112,8 @@ fn join(
 }
 
 /// Starts `ncu` with this program under it.
-fn profile(child: &Command) -> Result<String, Error> {
-    let log = std::env::temp_dir().join(format!("apex-ncu-{}.csv", std::process::id()));
+fn profile(Profiled { child, folder }: &Profiled<'_>) -> Result<String, Error> {
+    let log = folder.join("ncu.csv");
     let entries: Vec<&str> = zoo::kernels().map(|kernel| kernel.name).collect();
     let output = Command::new(find()?)
         .args(["--clock-control", "none", "--cache-control", "none", "--target-processes", "all"])
@@ -116,7 +126,6 @@ fn profile(child: &Command) -> Result<String, Error> {
         .output()
         .map_err(|error| Error::Profiler(format!("ncu does not start: {error}")))?;
     let text = std::fs::read_to_string(&log).unwrap_or_default();
-    let _ = std::fs::remove_file(&log);
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.lines().chain(text.lines().filter(|line| line.starts_with("==ERROR==")));

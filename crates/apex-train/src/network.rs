@@ -7,11 +7,11 @@
 use crate::examples::Example;
 use crate::matmul::{Threads, product, transposed, transposed_product};
 use crate::random::Random;
+use apex_models::dense::{DenseLayer, DenseNetwork};
+use apex_policy::predict::acquaintance::Acquaintance;
 use apex_policy::predict::adam::Adam;
-use apex_policy::predict::dense::{DenseLayer, DenseNetwork};
 use apex_policy::predict::features::{COUNT, SMALL};
 use apex_policy::predict::network::{INPUTS, Layer, OUTPUTS, SmallNetwork};
-use apex_policy::predict::trees::Acquaintance;
 
 /// How a network is trained.
 #[derive(Clone, Debug)]
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
     use crate::examples::{Shown, Source, tests};
     use crate::split::Part;
-    use apex_policy::predict::dense::Space;
+    use apex_models::dense::Space;
 
     fn plan(hidden: &[usize], outputs: usize) -> Plan {
         Plan {

@@ -9,7 +9,7 @@ use crate::costs::costs;
 use crate::examples::question;
 use crate::rows::{Facts, Row};
 use apex_policy::Chip;
-use apex_policy::predict::anatomy::{Costs, NAMES, USUAL};
+use apex_policy::predict::parts::{Costs, NAMES, USUAL};
 use apex_policy::predict::question::Device;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,12 +1,13 @@
 //! Watches a model's file and puts a new one into use when it is good, without a pause for those who ask.
 //!
 //! The file is looked at when asked to; its size and the moment of its last change say whether it is new. A new
-//! file must pass every check of [`apex_policy::predict::swap::consider`]; one that does not is refused with the
+//! file must pass every check of [`apex_models::consider`]; one that does not is refused with the
 //! reason, once, and the model in use stays. Writers rename a whole file into place, but nothing here relies on
 //! that: half a file is refused like any other broken one, and looked at again when it has grown.
 
 use crate::Error;
-use apex_policy::predict::swap::{CheckSet, Model, Reader, Shared, consider};
+use apex_core::small_file::{MADE, read};
+use apex_models::{CheckSet, Model, Reader, Shared, consider};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use std::time::SystemTime;
 
 /// A model that follows its file.
 #[derive(Debug)]
-pub struct Watched<M> {
+pub struct FollowedModel<M> {
     path: PathBuf,
     seen: Option<(u64, SystemTime)>,
     shared: Arc<Shared<M>>,
@@ -32,15 +33,15 @@ pub enum Looked {
     Refused(Error),
 }
 
-impl<M: Model> Watched<M> {
+impl<M: Model> FollowedModel<M> {
     /// Reads the first model, which must be good.
-    pub fn open(path: &Path, check: CheckSet) -> Result<Watched<M>, Error> {
+    pub fn open(path: &Path, check: CheckSet) -> Result<FollowedModel<M>, Error> {
         let seen = stamp(path)?;
-        let bytes = fs::read(path).map_err(Error::read(path))?;
+        let bytes = read(path, MADE).map_err(Error::read(path))?;
         let model = consider(&bytes, None, &check)
             .map_err(|refusal| Error::Refused(path.to_owned(), refusal))?;
         let shared = Arc::new(Shared::new(model));
-        Ok(Watched { path: path.to_owned(), seen: Some(seen), shared, check })
+        Ok(FollowedModel { path: path.to_owned(), seen: Some(seen), shared, check })
     }
 
     /// A reader for one thread.
@@ -60,7 +61,7 @@ impl<M: Model> Watched<M> {
             return Looked::Same;
         }
         self.seen = Some(found);
-        let bytes = match fs::read(&self.path) {
+        let bytes = match read(&self.path, MADE) {
             Ok(bytes) => bytes,
             Err(error) => return Looked::Refused(Error::Read(self.path.clone(), error)),
         };
@@ -123,12 +124,12 @@ mod tests {
         place(&path, &file(&constant(1.0)), 0);
         // Every model errs on this set by the same: none is refused as worse.
         let none = CheckSet::default();
-        let mut watched = Watched::<SmallNetwork>::open(&path, none).unwrap();
+        let mut followed = FollowedModel::<SmallNetwork>::open(&path, none).unwrap();
         let done = AtomicBool::new(false);
         let reads: u64 = std::thread::scope(|scope| {
             let readers: Vec<_> = (0..2)
                 .map(|_| {
-                    let mut reader = watched.reader();
+                    let mut reader = followed.reader();
                     let done = &done;
                     scope.spawn(move || {
                         let mut reads = 0_u64;
@@ -146,8 +147,8 @@ mod tests {
             for nth in 1..=50 {
                 let number = if nth % 2 == 0 { 1.0 } else { 2.0 };
                 place(&path, &file(&constant(number)), nth);
-                assert!(matches!(watched.look(), Looked::Replaced));
-                assert!(matches!(watched.look(), Looked::Same));
+                assert!(matches!(followed.look(), Looked::Replaced));
+                assert!(matches!(followed.look(), Looked::Same));
             }
             done.store(true, Ordering::Relaxed);
             readers.into_iter().map(|reader| reader.join().unwrap()).sum()
@@ -161,8 +162,8 @@ mod tests {
         let path = folder.path().join("model.safetensors");
         let good = file(&constant(1.0));
         place(&path, &good, 0);
-        let mut watched = Watched::<SmallNetwork>::open(&path, check(1.0)).unwrap();
-        let mut reader = watched.reader();
+        let mut followed = FollowedModel::<SmallNetwork>::open(&path, check(1.0)).unwrap();
+        let mut reader = followed.reader();
         let replaced = |from: &str, to: &str| {
             let mut bytes = good.clone();
             let at =
@@ -193,7 +194,7 @@ mod tests {
         ];
         for (nth, (what, bytes, reason)) in broken.into_iter().enumerate() {
             place(&path, &bytes, 10 + nth as u64);
-            match watched.look() {
+            match followed.look() {
                 Looked::Refused(error) => {
                     assert!(error.to_string().contains(reason), "{what}: {error}");
                 }
@@ -203,10 +204,10 @@ mod tests {
         }
         place(&path, &file(&constant(1.01)), 100);
         assert!(
-            matches!(watched.look(), Looked::Refused(_)),
+            matches!(followed.look(), Looked::Refused(_)),
             "one per cent worse is worse than none"
         );
         fs::remove_file(&path).unwrap();
-        assert!(matches!(watched.look(), Looked::Same));
+        assert!(matches!(followed.look(), Looked::Same));
     }
 }

@@ -9,6 +9,7 @@ mod facts;
 pub use facts::Facts;
 
 use crate::Error;
+use apex_core::small_file;
 use apex_policy::LaunchShape;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int32Array, RecordBatch,
@@ -178,21 +179,20 @@ pub(crate) fn joined_words(words: impl IntoIterator<Item = impl ToString>) -> St
 /// Reads a file of rows, and what stands in pieces beside it.
 pub fn read(path: &Path) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
-    if path.exists() {
+    let pieces = pieces(path);
+    // Of a collection that was interrupted there may be pieces alone.
+    if path.exists() || pieces.is_empty() {
         read_file(path, &mut rows)?;
     }
-    for piece in pieces(path) {
-        read_file(&piece, &mut rows)?;
-    }
-    if rows.is_empty() && !path.exists() {
-        return Err(Error::Read(path.to_owned(), std::io::ErrorKind::NotFound.into()));
+    for piece in &pieces {
+        read_file(piece, &mut rows)?;
     }
     Ok(rows)
 }
 
 fn read_file(path: &Path, rows: &mut Vec<Row>) -> Result<(), Error> {
     let wrong = |why: String| Error::Rows(path.to_owned(), why);
-    let file = File::open(path).map_err(Error::read(path))?;
+    let file = small_file::open(path).map_err(Error::read(path))?;
     let reader = ParquetRecordBatchReaderBuilder::try_new(file)
         .and_then(ParquetRecordBatchReaderBuilder::build)
         .map_err(|error| wrong(error.to_string()))?;

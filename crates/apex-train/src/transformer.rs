@@ -6,7 +6,8 @@
 
 use crate::random::Random;
 use apex_policy::predict::adam::Adam;
-use apex_policy::predict::likeness::{COMPARISONS, Likeness, Signature};
+use apex_policy::predict::compared::{COMPARISONS, Signature};
+use apex_policy::predict::likeness::Likeness;
 
 /// Launches that it looks back at.
 pub const LENGTH: usize = 12;

@@ -3,8 +3,7 @@
 //! A measured row says by its identity which text it ran, and with which arguments. So rows that were measured before
 //! anybody walked are given what a walk tells without being measured again.
 
-use crate::collect;
-use crate::mix::Text;
+use crate::mix::{self, Text};
 use crate::rows::{Row, joined_words};
 use apex_policy::Chip;
 use apex_policy::predict::exact::exact;
@@ -19,7 +18,7 @@ const APART: u64 = 1 << 40;
 pub fn fill(rows: &mut [Row]) {
     if rows.iter().any(|row| row.walked.is_empty()) {
         let texts: BTreeMap<u64, Text> =
-            collect::texts().into_values().map(|text| (text.identity, text)).collect();
+            mix::of_zoo().into_values().map(|text| (text.identity, text)).collect();
         for row in rows.iter_mut().filter(|row| row.walked.is_empty()) {
             if let Some(text) = texts.get(&row.identity) {
                 row.walked = column(text, row);
@@ -90,7 +89,7 @@ mod tests {
     fn row(entry: &str, grid: u32, block: u32, integers: &str, allocations: &str) -> Row {
         let mut row = Row {
             entry: entry.into(),
-            identity: collect::texts()[entry].identity,
+            identity: mix::of_zoo()[entry].identity,
             major: 9,
             multiprocessors: 132,
             grid_x: grid,

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use apex_exec::{Device, Executor};
+use apex_models::Model as _;
 use apex_policy::predict::features::list_hash;
 use apex_policy::predict::trees::Trees;
 use apex_train::ask::{Asked, answer};
@@ -11,7 +12,7 @@ use apex_train::collect::{Plan, collect};
 use apex_train::fit::{Fitted, Options, fit};
 use apex_train::matmul::Threads;
 use apex_train::models;
-use apex_train::reload::{Looked, Watched};
+use apex_train::reload::{FollowedModel, Looked};
 use apex_train::rows::{self, Row};
 use std::fs;
 use std::path::Path;
@@ -68,7 +69,8 @@ fn from_measuring_to_replacing_models_under_load() {
     let loaded = models::load(folder.path()).unwrap();
     let launches: Vec<Asked> = rows.iter().take(40).map(Asked::from_row).collect();
     for answer in answer(&loaded, &launches).unwrap() {
-        assert!(answer.time_ns.is_finite() && answer.time_ns > 0.0, "{answer:?}");
+        assert!(answer.refused.is_none(), "{answer:?}");
+        assert!(answer.time_ns.is_some_and(|time| time.is_finite() && time > 0.0), "{answer:?}");
         assert!(answer.low_ns <= answer.time_ns && answer.time_ns <= answer.high_ns, "{answer:?}");
     }
     // The same launch again is answered with what was measured.
@@ -88,7 +90,7 @@ fn replaced_under_load(folder: &Path, first: &Fitted, second: &Fitted) {
     assert_ne!(answers[0], answers[1]);
     place(&path, &files[0], 0);
     // Without a check set no model is worse than another.
-    let mut watched = Watched::<Trees>::open(&path, Default::default()).unwrap();
+    let mut watched = FollowedModel::<Trees>::open(&path, Default::default()).unwrap();
     let (done, reads) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let readers: Vec<_> = (0..2)
@@ -123,7 +125,7 @@ fn broken_files_are_refused(folder: &Path, fitted: &Fitted) {
     let path = folder.join("guarded.safetensors");
     let good = fitted.trees.write(&fitted.golden, &[]);
     place(&path, &good, 0);
-    let mut watched = Watched::<Trees>::open(&path, fitted.check.clone()).unwrap();
+    let mut watched = FollowedModel::<Trees>::open(&path, fitted.check.clone()).unwrap();
     let features = fitted.golden[0];
     let before = watched.reader().get().over_expected(&features);
     let changed = |from: &str, to: &str| {

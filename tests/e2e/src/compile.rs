@@ -24,6 +24,32 @@ pub fn with_runtime(name: &str) -> PathBuf {
     compile(&format!("runtime/{name}"), &["-DCUDART=13"], Some(&tools().cudart))
 }
 
+/// A program of `runtime/` with NVIDIA's runtime linked in.
+pub fn with_static_runtime(name: &str) -> PathBuf {
+    let archive = toolkit().join("lib/libcudart_static.a");
+    compile(&format!("runtime/{name}"), &["-DCUDART=13", "-lrt", "-ldl"], Some(&archive))
+}
+
+/// What nvcc makes of `name.cu`; `options` are its own.
+pub fn nvcc(name: &str, options: &[&str]) -> PathBuf {
+    let (compiler, libraries) = (toolkit().join("bin/nvcc"), toolkit().join("lib"));
+    let flags = ["-std=c++17", "-L", libraries.to_str().expect("a path of the tests is a text")];
+    let compiler = compiler.to_str().expect("a path of the tests is a text");
+    compile_by(compiler, &flags, &format!("{name}.cu"), options, None)
+}
+
+/// NVIDIA's compiler with its libraries, which comes from PyPI.
+///
+/// # Panics
+///
+/// If it is not there.
+fn toolkit() -> PathBuf {
+    let packages = std::env::var_os("PYTHONPATH").unwrap_or_default();
+    let folders = std::env::split_paths(&packages).map(|packages| packages.join("nvidia/cu13"));
+    let found = folders.filter(|folder| folder.join("bin/nvcc").exists()).last();
+    found.expect("nvcc is in no folder of PYTHONPATH: run cargo xtask test")
+}
+
 /// A C++ program that needs `libcuda.so.1` from its start.
 pub fn linked_cpp(name: &str) -> PathBuf {
     compile_by("g++", &CPP_FLAGS, &format!("{name}.cpp"), &[], Some(&tools().libcuda))
@@ -79,11 +105,12 @@ fn compile_by(
     let nth = COUNT.fetch_add(1, Ordering::Relaxed);
     let part = made.with_extension(format!("{}-{nth}", std::process::id()));
     let mut gcc = Command::new(compiler);
-    gcc.args(flags).arg(&source).arg("-o").arg(&part).args(options);
+    gcc.args(flags).arg(&source).arg("-o").arg(&part);
     if let Some(driver) = driver {
         // Named by its path, the driver is entered by its SONAME.
         gcc.arg(driver);
     }
+    gcc.args(options);
     let output = gcc.output().expect("the compiler can be started");
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{file} does not compile:\n{complaints}");

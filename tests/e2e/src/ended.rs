@@ -1,11 +1,11 @@
 //! What a run left behind: its output, its end, and the session that was kept of it.
 
 use crate::expected::{self, Counted};
+use crate::line::Line;
 use crate::tools::tools;
 use apex_daemon::known::Known;
 use apex_daemon::read::{Stored, document};
 use apex_daemon::summary::Summary;
-use serde::Deserialize;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
@@ -30,41 +30,6 @@ pub struct Watched {
     pub ended: Ended,
     /// Where its session lies.
     pub session: PathBuf,
-}
-
-/// One event as `apex export --format ndjson` has it; what does not apply is null.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-#[expect(missing_docs, reason = "the columns are described in apex-daemon")]
-pub struct Line {
-    pub process: u32,
-    pub pid: u32,
-    pub tid: u32,
-    pub function: String,
-    pub kind: String,
-    pub result: u16,
-    pub context: u16,
-    pub stream: u64,
-    pub kernel_name: Option<String>,
-    pub grid_x: u32,
-    pub grid_y: u32,
-    pub grid_z: u32,
-    pub block_x: u32,
-    pub block_y: u32,
-    pub block_z: u32,
-    pub cluster_x: u32,
-    pub cluster_y: u32,
-    pub cluster_z: u32,
-    pub dynamic_shared: u32,
-    pub cooperative: bool,
-    pub captured: bool,
-    pub graph_kernels: u64,
-    pub memory: Option<String>,
-    pub bytes: u64,
-    pub direction: Option<String>,
-    pub pageable: Option<bool>,
-    pub object: Option<String>,
-    pub begins: bool,
 }
 
 impl Ended {

@@ -4,7 +4,7 @@
 //! that begins with `cu` counts the calls of that function and `sync` all waits, whatever they
 //! answered; all others count calls that succeeded.
 
-use crate::ended::Line;
+use crate::line::Line;
 use apex_daemon::summary::Summary;
 use std::collections::HashSet;
 

@@ -15,10 +15,12 @@
 mod compile;
 mod ended;
 mod expected;
+mod line;
 mod place;
 mod tools;
 
-pub use compile::{alone, library, linked, linked_cpp, with_runtime};
-pub use ended::{Ended, Line, Watched};
+pub use compile::{alone, library, linked, linked_cpp, nvcc, with_runtime, with_static_runtime};
+pub use ended::{Ended, Watched};
+pub use line::Line;
 pub use place::{Place, Running, until};
 pub use tools::{Tools, tools};

@@ -43,12 +43,15 @@ pub fn tools() -> &'static Tools {
     })
 }
 
-/// Where Cargo puts what it builds, as this test's own place tells: `target/debug/deps/test-…`.
+/// Where Cargo puts what it builds, as this program's own place tells: `target/debug/deps/test-…` of a test,
+/// `target/debug/name` of another program.
 fn built() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let test = std::env::current_exe().expect("a test knows where it lies");
-        test.ancestors().nth(2).expect("a test lies in target/debug/deps").to_owned()
+        let program = std::env::current_exe().expect("a program knows where it lies");
+        let folder = program.parent().expect("a program lies in a folder");
+        let built = if folder.ends_with("deps") { folder.parent() } else { Some(folder) };
+        built.expect("a test lies in target/debug/deps").to_owned()
     })
 }
 

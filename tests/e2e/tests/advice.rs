@@ -103,6 +103,24 @@ fn a_slow_clock_is_not_the_programs_fault() {
 }
 
 #[test]
+fn what_a_gpu_is_built_of_is_no_advice_on_this_cpu() {
+    let place = Place::new();
+    let advice = advice_of(&place, "small-grid", "bad");
+    let found = advice.findings.iter().find(|finding| finding.rule == "small-grid");
+    let found = found.expect("the document has it");
+    assert_eq!(
+        (found.holds_for.as_deref(), found.worth_it, found.saving),
+        (Some("H200"), false, 0.0)
+    );
+    let session = place.root().join("session-0");
+    let session = session.to_str().expect("a path of ours is text");
+    let text = place.apex(&["report", "--advice", session]).check_success().stdout.clone();
+    assert!(!text.contains("small-grid") && !text.contains(" SMs"), "{text}");
+    assert!(text.contains("would hold for the H200, not for this CPU"), "{text}");
+    assert!(!text.contains("saves about 0 %") && !text.contains("saves about <"), "{text}");
+}
+
+#[test]
 fn every_rule_has_a_case() {
     let page = include_str!("../../../docs/advice.md");
     let rules: Vec<&str> =
@@ -118,7 +136,7 @@ fn every_rule_has_a_case() {
 #[test]
 fn recommended_blocks_hold_on_measured_launches() {
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/h200.parquet");
-    let ended = Place::new().apex(&["bench", "advice", "--json", "--data", data]);
+    let ended = Place::new().apex(&["bench", "advice", "--json", "--rows", data]);
     let text = &ended.check_success().stdout;
     let report: serde_json::Value = serde_json::from_str(text).expect("a JSON document");
     let rows = report["rows"].as_array().expect("a list");

@@ -55,6 +55,24 @@ fn a_slower_kernel_is_found_with_its_cause() {
 }
 
 #[test]
+fn a_program_that_sleeps_is_slower_on_the_host() {
+    let place = Place::new().with("APEX_SOFTGPU_CLOCK", "virtual").with("APEX_SOFTGPU_JIT", "0");
+    let place = place.with("APEX_SAMPLING_PERCENT", "100");
+    let (base, sleeps) = (run(&place, "base"), run(&place, "sleeps"));
+    let (code, document) = check(&place, &base, &sleeps);
+    assert_eq!((code, &document["verdict"]), (Some(1), &"regression".into()), "{document:#}");
+    let mut compared = document["compared"].as_array().expect("a list").iter();
+    let wall = compared.find(|one| one["subject"] == "wall-time").expect("it is compared");
+    assert_eq!((&wall["verdict"], &wall["likely_cause"]), (&"regression".into(), &"host".into()));
+    assert_eq!(of_kernel(&document)["verdict"], "fine", "{document:#}");
+
+    let paths = [&base, &sleeps].map(|watched| watched.session.to_str().expect("text"));
+    let text = place.apex(&["diff", paths[0], paths[1]]).check_success().stdout.clone();
+    let first = text.lines().next().expect("an answer");
+    assert!(first.contains("most of it on the host: +") && !first.contains("work"), "{text}");
+}
+
+#[test]
 fn what_cannot_be_checked_is_not_called_slower() {
     let place = Place::new();
     let missing = place.apex(&["check", "--baseline", "nowhere"]);

@@ -1,7 +1,8 @@
 //! What apex writes: private, and of no consequence to the program when it cannot be written or
 //! read.
+#![allow(clippy::unwrap_used, reason = "a test ends at its first surprise")]
 
-use apex_daemon::summary::Summary;
+use apex_daemon::summary::{Kept, Summary};
 use apex_e2e::{Place, Watched, linked, tools, until};
 use std::fs;
 use std::io;
@@ -100,6 +101,85 @@ fn a_full_disk_costs_only_the_record() {
         said[0]
     );
     assert!(ended.stderr.contains(" kernels executed"), "the report is made: {}", ended.stderr);
+}
+
+fn check_no_room(size: &str) {
+    let place = Place::new();
+    let program = linked("ring_overflow");
+    let (apex, state) = (tools().apex.display(), place.state());
+    let script = format!(
+        "mount -t tmpfs -o size={size} none {state}; {apex} run --timing off -- {program}; \
+         ls {rings} | wc -l; {apex} sessions; {apex} report >&2 || true; ls {rings} | wc -l; \
+         mount -o remount,size=64m {state}; {apex} report --json > {root}/summary.json; \
+         {apex} export --format ndjson | wc -l",
+        state = state.display(),
+        program = program.display(),
+        rings = place.rings().display(),
+        root = place.root().display(),
+    );
+    let Some(ended) = place.mounted(&script) else { return };
+    ended.check_success();
+    assert!(!ended.stderr.contains("  kept in "), "{size}: {}", ended.stderr);
+    assert!(ended.stderr.contains("  not kept in "), "{size}: {}", ended.stderr);
+    let made = ended.number("events");
+    let shown = fs::read_to_string(place.root().join("summary.json")).unwrap_or_default();
+    let summary: Summary =
+        serde_json::from_str(&shown).unwrap_or_else(|error| panic!("{error}\n{}", ended.stderr));
+    let own = &summary.own;
+    assert_eq!((own.events + own.lost, own.not_kept), (made, 0), "{size}: {}", ended.stderr);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    let exported = lines.last().map(|line| line.trim().to_owned());
+    assert_eq!(exported, Some(own.events.to_string()), "{size}: each is there once");
+    assert!(lines.contains(&"1"), "{size}: the rings stay: {}", ended.stdout);
+    assert_eq!(summary.exit.and_then(|exit| exit.code), Some(0), "{size}");
+    let left = fs::read_dir(place.rings()).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "{size}: {}", ended.stderr);
+}
+
+#[test]
+fn a_session_without_room_is_not_called_kept_and_is_whole_when_there_is_room() {
+    for size in ["4k", "16k", "64k"] {
+        check_no_room(size);
+    }
+}
+
+#[test]
+fn few_descriptors_cost_no_event() {
+    let place = Place::new();
+    let program = linked("ring_overflow");
+    let session = place.root().join("few");
+    // Descriptors that this test's own parent left open would count.
+    let script = format!(
+        "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ulimit -n 10; exec {} run --json --timing off -o {} -- {}",
+        tools().apex.display(),
+        session.display(),
+        program.display()
+    );
+    let ended = place.plain(Path::new("sh"), &["-c", &script]);
+    ended.check_success();
+    let json = ended.stderr.find("{\n").map_or("", |start| &ended.stderr[start..]);
+    let own = serde_json::from_str::<Summary>(json).unwrap().own;
+    assert_eq!(own.events + own.lost, ended.number("events"), "{}", ended.stderr);
+    assert_eq!((own.not_kept, own.kept), (0, Kept::InPlace), "{}", ended.stderr);
+    let kept = Watched { ended, session }.events();
+    assert_eq!(kept.len() as u64, own.events);
+}
+
+#[test]
+fn a_program_runs_however_few_descriptors_there_are() {
+    let place = Place::new();
+    let program = linked("vector_add");
+    place.plain(&program, &[]).check_success();
+    for descriptors in 3..10 {
+        let apex = tools().apex.display();
+        let script = format!("ulimit -n {descriptors}; exec {apex} run -- {}", program.display());
+        let ended = place.plain(Path::new("sh"), &["-c", &script]);
+        // Below its own needs the program fails as it does alone.
+        let alone = format!("ulimit -n {descriptors}; exec {}", program.display());
+        let alone = place.plain(Path::new("sh"), &["-c", &alone]);
+        assert_eq!((ended.code, ended.signal), (alone.code, alone.signal), "{}", ended.stderr);
+        assert_eq!(ended.stdout, alone.stdout, "{}", ended.stderr);
+    }
 }
 
 #[test]
@@ -240,4 +320,63 @@ fn a_damaged_index_is_done_without() {
     listed.check_success();
     assert!(listed.stdout.contains("launch_forms"), "{}", listed.stdout);
     place.apex(&["report"]).check_success();
+}
+
+#[test]
+fn folders_of_the_user_are_left_alone() {
+    let place = Place::new().with("APEX_SESSIONS_KEPT", "2");
+    let elsewhere = place.root().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("file"), "").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, place.state().join("link")).unwrap();
+    for nth in 0..60 {
+        let own = place.state().join(format!("own-{nth}"));
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join("file"), "").unwrap();
+    }
+    for _ in 0..4 {
+        place.apex(&["run", "--", "true"]).check_success();
+    }
+    let entries = || fs::read_dir(place.state()).unwrap().flatten();
+    let kept = entries().filter(|entry| entry.path().join("session.json").exists()).count();
+    assert_eq!(kept, 2, "sessions are thrown away");
+    let own = entries().filter(|entry| entry.path().join("file").exists()).count();
+    assert_eq!(own, 61, "nothing else is");
+}
+
+#[test]
+fn a_home_of_another_user_keeps_nothing() {
+    let place = Place::new().without("APEX_STATE").without("XDG_STATE_HOME");
+    let home = place.root().join("home");
+    fs::create_dir_all(home.join(".local")).unwrap();
+    let place = place.with("HOME", &home);
+    if std::os::unix::fs::chown(home.join(".local"), Some(65_534), None).is_err() {
+        eprintln!("left out: this user may not give a folder away");
+        return;
+    }
+    let ended = place.apex(&["run", "--", linked("launch_forms").to_str().unwrap()]);
+    ended.check_success();
+    let said = ended.stderr.lines().filter(|line| line.contains("the session is not kept")).count();
+    assert_eq!(said, 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("belongs to another user"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("9 kernels executed"), "{}", ended.stderr);
+    assert!(!home.join(".local/state").exists(), "nothing is made there");
+}
+
+#[test]
+fn without_proc_the_program_runs_and_is_recorded() {
+    let place = Place::new();
+    let program = linked("launch_forms");
+    let plain = place.plain(&program, &[]);
+    let script = format!(
+        "mount -t tmpfs none /proc; export PATH={}:$PATH; exec apex run -- {}",
+        tools().apex.parent().unwrap().display(),
+        program.display()
+    );
+    let place = place.with("APEX_REAL_LIBCUDA", "").with("APEX_DEVICE", "soft");
+    let Some(ended) = place.mounted(&script) else { return };
+    ended.check_success();
+    assert_eq!(ended.stdout, plain.stdout);
+    assert!(ended.stderr.starts_with("apex: /proc is hidden here"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("9 kernels executed"), "{}", ended.stderr);
 }

@@ -1,7 +1,9 @@
 //! Whatever fails, on either side: the program is not harmed, and what was recorded is kept and
 //! said.
 
-use apex_e2e::{Place, linked, until};
+use apex_core::ring::Reader;
+use apex_daemon::row::call_name;
+use apex_e2e::{Place, Watched, linked, until};
 
 #[test]
 fn a_killed_program_keeps_its_events() {
@@ -13,6 +15,45 @@ fn a_killed_program_keeps_its_events() {
         watched.check_expected();
         assert_eq!(watched.summary().exit.and_then(|exit| exit.signal), Some(signal));
     }
+}
+
+/// The calls that the threads of a running session are in.
+fn calls_under_way(place: &Place) -> Vec<String> {
+    let folders = std::fs::read_dir(place.rings()).into_iter().flatten().flatten();
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten());
+    let rings = files
+        .flatten()
+        .map(|file| file.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "ring"));
+    let readers = rings.filter_map(|path| Reader::open(std::fs::File::open(path).ok()?).ok());
+    let calls = readers.flat_map(|reader| reader.calls_under_way().unwrap_or_default());
+    calls.map(|(_, call, _)| call_name(call).to_owned()).collect()
+}
+
+#[test]
+fn a_hang_names_its_call() {
+    let place = Place::new();
+    let running = place.start_watched(&[], &linked("endless"), &[]);
+    until("the program waits", || calls_under_way(&place) == ["cuCtxSynchronize"]);
+    running.signal("INT");
+    let session = running.session().to_owned();
+    let watched = Watched { ended: running.wait(), session };
+    assert_eq!(watched.ended.signal, Some(2));
+    let summary = watched.summary();
+    let [call] = &summary.under_way[..] else { panic!("{:?}", summary.under_way) };
+    assert_eq!((call.function.as_str(), call.tid), ("cuCtxSynchronize", call.pid));
+    assert!(call.host_ns.is_some_and(|ns| ns > 0 && ns < summary.wall_ns), "{call:?}");
+    let said = format!("when it ended, thread {} was in cuCtxSynchronize for ", call.tid);
+    assert!(watched.ended.stderr.contains(&said), "{}", watched.ended.stderr);
+}
+
+#[test]
+fn who_waits_for_nothing_hangs_in_nothing() {
+    let place = Place::new();
+    let watched = place.watch(&linked("killed"), &["9"]);
+    assert_eq!(watched.ended.signal, Some(9));
+    assert_eq!(watched.summary().under_way, []);
+    assert!(!watched.ended.stderr.contains("when it ended"), "{}", watched.ended.stderr);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Launches in every form are seen as what they are, through whatever way the program found them.
 
-use apex_e2e::{Line, Place, alone, linked, tools};
+use apex_e2e::{Line, Place, alone, library, linked, tools};
 use std::collections::BTreeSet;
 use std::process::Command;
 
@@ -131,6 +131,30 @@ fn kernels_of_graphs_are_counted_through_their_launches() {
         known.processes[0].graphs.values().map(|graph| (graph.kernel_nodes, graph.nodes)).collect();
     assert!(graphs.contains(&(5, 7)), "five kernels, a copy and a set: {graphs:?}");
     assert!(graphs.contains(&(10, 16)), "twice that, as two children: {graphs:?}");
+}
+
+/// The software GPU has no conditional nodes: the driver is one that has them and runs nothing.
+#[test]
+fn kernels_that_the_gpu_decides_to_run_are_not_said_to_be_counted() {
+    let place = Place::new();
+    let folder = place.root().join("conditional");
+    let options = ["-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic"];
+    library("driver_conditional", &folder, "libcuda.so.1", &options);
+    let place = place.with("LD_LIBRARY_PATH", &folder);
+    let watched = place.compare(&linked("graph_conditional"), &[]);
+    watched.ended.check_success();
+    watched.check_expected();
+    let summary = watched.summary();
+    assert_eq!(summary.open_graph_launches, watched.ended.number("open"));
+    let said = format!("at least {} kernels executed", summary.kernels_executed);
+    assert!(watched.ended.stderr.contains(&said), "{}", watched.ended.stderr);
+    let known = watched.known();
+    let marks: Vec<(u64, u64, bool)> = known.processes[0]
+        .graphs
+        .values()
+        .map(|graph| (graph.kernel_nodes, graph.conditional_nodes, graph.device_launch))
+        .collect();
+    assert_eq!(marks, [(2, 0, false), (2, 1, false), (4, 1, false), (2, 0, true)]);
 }
 
 #[test]

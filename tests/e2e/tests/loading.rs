@@ -24,20 +24,49 @@ fn a_driver_closed_early_stays() {
 
 #[test]
 fn a_driver_of_another_age_answers_for_itself() {
-    let place = Place::new();
-    let folder = place.root().join("other");
-    library(
-        "driver_other",
-        &folder,
-        "libcuda.so.1",
-        &["-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic"],
-    );
-    let place = place.with("LD_LIBRARY_PATH", &folder);
+    let place = with_driver_of("driver_other");
     let watched = place.compare(&alone("new_symbol"), &[]);
     watched.ended.check_success();
     watched.check_expected();
     assert!(watched.ended.stdout.contains("the new function answers 42"));
     assert!(watched.ended.stdout.contains("cuGraphLaunch: missing"));
+}
+
+/// A place whose driver is one of these programs, made as a library.
+fn with_driver_of(name: &str) -> Place {
+    let place = Place::new();
+    let folder = place.root().join(name);
+    let options = ["-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic"];
+    library(name, &folder, "libcuda.so.1", &options);
+    place.with("LD_LIBRARY_PATH", &folder)
+}
+
+#[test]
+fn an_image_may_claim_to_be_longer_than_it_is() {
+    let image =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/apex-exec/tests/images/five.fatbin");
+    let place = Place::new();
+    let watched = place.compare(&linked("unreadable"), &[image]);
+    watched.ended.check_success();
+    watched.check_expected();
+    assert!(watched.ended.stdout.contains("claims 100000000: 0 0 0 0"), "{}", watched.ended.stdout);
+    assert!(watched.ended.stdout.contains("from a pipe: 0"), "{}", watched.ended.stdout);
+    assert_eq!(watched.summary().own.failures, 0);
+    // What is there to its end has its identity, and what is not has none.
+    let known = watched.known();
+    let images: Vec<&str> =
+        known.processes[0].images.values().map(|image| image.kind.as_str()).collect();
+    assert_eq!(images, ["ptx", "fatbin"]);
+}
+
+#[test]
+fn what_a_driver_refuses_unread_is_not_read() {
+    let place = with_driver_of("driver_refuses");
+    let watched = place.compare(&linked("refused_unread"), &[]);
+    watched.ended.check_success();
+    watched.check_expected();
+    assert!(watched.ended.stdout.contains("copies: 400 400 400\n"), "{}", watched.ended.stdout);
+    assert_eq!(watched.summary().own.failures, 0);
 }
 
 #[test]

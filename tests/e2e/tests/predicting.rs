@@ -109,7 +109,7 @@ fn guesses_inside_a_program_give_way_to_answers_of_the_trees() {
     assert!(predicted.with_models);
     let said = &watched.ended.stderr;
     assert!(
-        said.contains("the trees answered 1 configurations, of which the program had guessed 1"),
+        said.contains("the trees answered 1 configuration, of which the program had guessed 1"),
         "{said}"
     );
 

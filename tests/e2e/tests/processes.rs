@@ -1,7 +1,8 @@
 //! Programs that become several, or others, or end in their own way.
 
-use apex_e2e::{Place, linked, until};
+use apex_e2e::{Place, Running, Watched, linked, until};
 use std::collections::BTreeSet;
+use std::path::Path;
 
 #[test]
 fn forked_children_are_recorded_as_themselves() {
@@ -89,4 +90,41 @@ fn a_child_may_outlive_the_session() {
     assert!(watched.ended.stderr.contains("still running"), "{}", watched.ended.stderr);
     assert!(!is_said(), "the child goes on");
     until("the child has ended well", is_said);
+}
+
+#[test]
+fn children_that_outlive_the_program_are_waited_for() {
+    let place = Place::new();
+    let said = place.root().join("said");
+    let watched = place.watch_with(&["--wait"], &linked("outlive"), &[said.to_str().unwrap()]);
+    watched.ended.check_success();
+    assert_eq!(std::fs::read_to_string(&said).unwrap(), "all went well\n");
+    assert!(!watched.ended.stderr.contains("still running"), "{}", watched.ended.stderr);
+    assert_eq!(watched.summary().launches, 601);
+    // A server that has left its session and its parents, and calls CUDA when the program has long ended.
+    let script = format!("(setsid sh -c 'sleep 0.3; {} 50' &); exit 5", linked("steady").display());
+    let watched = place.watch_with(&["--wait"], Path::new("sh"), &["-c", &script]);
+    assert_eq!((watched.ended.code, watched.summary().launches), (Some(5), 50));
+    assert!(watched.ended.stderr.contains("Ctrl-C ends the waiting"), "{}", watched.ended.stderr);
+}
+
+#[test]
+fn a_signal_ends_the_waiting_with_the_report() {
+    let place = Place::new();
+    let gone = place.root().join("gone");
+    // Says its number when the program is no more, and stays.
+    let server = format!(
+        "while kill -0 $1 2>/dev/null; do sleep 0.01; done; echo $$ > {}; exec sleep 1000",
+        gone.display()
+    );
+    let script = format!("setsid sh -c '{server}' sh $$ & exit 6");
+    let running = place.start_watched(&["--wait"], Path::new("sh"), &["-c", &script]);
+    let pid = || std::fs::read_to_string(&gone).ok()?.trim().parse().ok();
+    until("the program has ended", || pid().is_some());
+    running.signal("INT");
+    let session = running.session().to_owned();
+    let watched = Watched { ended: running.wait(), session };
+    Running::signal_process(pid().unwrap(), "KILL");
+    assert_eq!(watched.ended.code, Some(6));
+    assert!(watched.ended.stderr.contains("no CUDA call was seen"), "{}", watched.ended.stderr);
 }

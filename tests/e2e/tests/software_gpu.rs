@@ -89,7 +89,7 @@ fn checked_mode_names_thread_address_and_line() {
     let watched = place.compare(&linked("out_of_bounds"), &["0"]);
     watched.ended.check_success();
     let said = &watched.ended.stderr;
-    let first = said.lines().find(|line| line.contains("PTX line")).unwrap_or_default();
+    let first = said.lines().find(|line| line.contains("of its PTX")).unwrap_or_default();
     assert!(first.contains("scale") && first.contains("thread (0,0,0)"), "{said}");
     assert!(first.contains("0x"), "{said}");
 }
@@ -138,6 +138,17 @@ fn a_static_runtime_is_told_the_remedy_once() {
         assert_eq!(lines.len(), 1, "{}", ended.stderr);
         assert!(lines[0].contains("-cudart shared"), "{}", lines[0]);
     }
+}
+
+#[test]
+fn a_shared_runtime_of_nvidia_is_not_called_static() {
+    let place = Place::new();
+    let theirs = place.root().join("libcudart.so.13");
+    std::fs::copy(linked("static_runtime"), &theirs).unwrap();
+    let ended = place.plain(&theirs, &[]);
+    ended.check_success();
+    let said = ended.stderr.lines().find(|line| line.contains("NVIDIA's")).unwrap_or_default();
+    assert!(said.contains(theirs.to_str().unwrap()) && !said.contains("static"), "{said}");
 }
 
 #[test]

@@ -1,170 +1,138 @@
-//! Draws the screen of `apex top`.
+//! Draws the screen.
+//!
+//! What is drawn follows from the [`Screen`] alone. A program's own text, such as its command or a kernel's name, can
+//! send nothing to the terminal: it goes into cells, and these take no control characters.
 
-use super::{Screen, Sort, Watched};
-use apex_daemon::names::shorten;
-use apex_daemon::show::{bytes, count, nanos, percent};
-use apex_daemon::summary::KernelSummary;
+mod curves;
+mod details;
+mod help;
+mod kernels;
+mod paint;
+mod tree;
+
+use super::areas::Areas;
+use super::rows::{chosen, entries};
+use super::screen::{Focus, Screen};
+use apex_daemon::palette::Tone;
+use apex_daemon::show::{bytes, count};
+use paint::{Paint, rate};
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style};
-use ratatui::text::Line;
-use ratatui::widgets::{Block, Paragraph, Row, Table, TableState};
+use ratatui::layout::{Alignment, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Wrap};
 
 pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
+    let paint = Paint { colour: screen.colour };
     if screen.help {
-        return frame.render_widget(help(), frame.area());
+        return help::draw(frame, screen.area, paint);
     }
-    let sessions = u16::try_from(screen.sessions.len()).unwrap_or(u16::MAX).clamp(1, 6);
-    let [top, middle, list, foot] = Layout::vertical([
-        Constraint::Length(sessions + 3),
-        Constraint::Length(3),
-        Constraint::Min(3),
-        Constraint::Length(1),
-    ])
-    .areas(frame.area());
-    draw_sessions(frame, top, screen);
-    if let Some(watched) = screen.sessions.get(screen.chosen) {
-        frame.render_widget(details(watched), middle);
-        draw_kernels(frame, list, screen, watched);
-    } else {
-        let text = "No session runs. Start one in another terminal: apex run -- CMD";
-        frame.render_widget(Paragraph::new(text), middle);
+    let areas = Areas::of(screen);
+    frame.render_widget(title(screen, paint), areas.title);
+    match chosen(screen) {
+        Some(entry) => {
+            curves::draw(frame, areas.curves, &entry, paint);
+            tree::draw(frame, areas.tree, screen, paint);
+            details::draw(frame, areas.details, &entry, paint);
+            kernels::draw(frame, areas.kernels, screen, entry.session(), paint);
+        }
+        None => empty(frame, areas, screen, paint),
     }
-    frame.render_widget(foot_line(screen), foot);
+    frame.render_widget(foot(screen, paint), areas.foot);
 }
 
-fn draw_sessions(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
-    let rows = screen.sessions.iter().map(|watched| {
-        let summary = &watched.now.summary;
-        Row::new([
-            summary.session.clone(),
-            nanos(watched.now.at_ns as f64),
-            watched.kernels_per_second.map_or("-".into(), |rate| count(rate as u64)),
-            watched.recent_busy.map_or("-".into(), percent),
-            summary.gpu_busy.as_ref().map_or("-".into(), |busy| percent(busy.share)),
-            bytes(summary.memory.device_live_bytes),
-            summary.command.join(" "),
-        ])
-    });
-    let widths = [
-        Constraint::Length(24),
-        Constraint::Length(8),
-        Constraint::Length(11),
-        Constraint::Length(8),
-        Constraint::Length(8),
-        Constraint::Length(10),
-        Constraint::Min(10),
-    ];
-    let heading = ["session", "runs for", "kernels/s", "GPU now", "GPU all", "memory", "command"];
-    let table = Table::new(rows, widths)
-        .header(Row::new(heading).style(Style::new().add_modifier(Modifier::BOLD)))
-        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
-        .block(Block::bordered().title(" apex top "));
-    let mut state = TableState::default().with_selected(Some(screen.chosen));
-    frame.render_stateful_widget(table, area, &mut state);
-}
-
-fn details(watched: &Watched) -> Paragraph<'static> {
-    let summary = &watched.now.summary;
-    let device = summary.devices.first().map_or("device not known", |device| device.name.as_str());
-    let memory = &summary.memory;
-    let churn = memory.churn_per_second.map_or("-".into(), |rate| format!("{rate:.0}/s"));
-    let own = &summary.own;
-    Paragraph::new(vec![
-        Line::from(format!(
-            " {device}; {} kernels, {} launches, {} graph launches; {} processes, {} threads",
-            count(summary.kernels_executed),
-            count(summary.launches),
-            count(summary.graph_launches),
-            summary.processes,
-            summary.threads.len()
-        )),
-        Line::from(format!(
-            " memory {} live, {} peak, allocations and frees {churn}; waited {}",
-            bytes(memory.device_live_bytes),
-            bytes(memory.device_peak_bytes),
-            percent(summary.syncs.share_of_wall)
-        )),
-        Line::from(format!(
-            " apex: {} events, {} lost, {} damaged, {} failures",
-            count(own.events),
-            count(own.lost),
-            count(own.damaged),
-            count(own.failures)
-        )),
-    ])
-}
-
-fn draw_kernels(frame: &mut Frame<'_>, area: Rect, screen: &Screen, watched: &Watched) {
-    let width = usize::from(area.width).saturating_sub(60).max(24);
-    let rows = kernels(screen, watched).into_iter().map(|kernel| {
-        let (share, mean) = match &kernel.gpu {
-            Some(gpu) => (percent(gpu.share), nanos(gpu.mean_ns)),
-            None => ("-".into(), "-".into()),
-        };
-        let fit = kernel.fit.as_ref().map_or("-".into(), |fit| match fit.limiter.as_str() {
-            "none" => percent(fit.occupancy),
-            limiter => format!("{} {limiter}", percent(fit.occupancy)),
-        });
-        Row::new([share, count(kernel.calls), mean, fit, shorten(&kernel.name, width)])
-    });
-    let widths = [
-        Constraint::Length(7),
-        Constraint::Length(13),
-        Constraint::Length(9),
-        Constraint::Length(20),
-        Constraint::Min(20),
-    ];
-    let table = Table::new(rows, widths)
-        .header(
-            Row::new(["time", "calls", "mean", "occupancy", "kernel"])
-                .style(Style::new().add_modifier(Modifier::BOLD)),
-        )
-        .block(Block::bordered().title(format!(" kernels by {} ", screen.sort.word())));
-    frame.render_widget(table, area);
-}
-
-fn kernels<'a>(screen: &Screen, watched: &'a Watched) -> Vec<&'a KernelSummary> {
-    let wanted = screen.filter.to_lowercase();
-    let mut kernels: Vec<&KernelSummary> = watched
-        .now
-        .summary
-        .kernels
-        .iter()
-        .filter(|kernel| kernel.name.to_lowercase().contains(&wanted))
-        .collect();
-    let mean = |kernel: &KernelSummary| kernel.gpu.as_ref().map_or(-1.0, |gpu| gpu.mean_ns);
-    match screen.sort {
-        // They come by time.
-        Sort::Time => {}
-        Sort::Calls => kernels.sort_by_key(|kernel| u64::MAX - kernel.calls),
-        Sort::Mean => kernels.sort_by(|a, b| mean(b).total_cmp(&mean(a))),
-        Sort::Name => kernels.sort_by(|a, b| a.name.cmp(&b.name)),
-    }
-    kernels
-}
-
-fn foot_line(screen: &Screen) -> Line<'static> {
-    if screen.typing {
-        return Line::from(format!(" filter: {}_", screen.filter));
-    }
-    let filter = match screen.filter.as_str() {
-        "" => String::new(),
-        filter => format!("   only kernels with “{filter}”"),
+/// All sessions together.
+fn title(screen: &Screen, paint: Paint) -> Line<'static> {
+    let sessions = screen.sessions.len();
+    let processes: usize = screen.sessions.iter().map(|session| session.processes.len()).sum();
+    let launches: f64 =
+        screen.sessions.iter().filter_map(|session| session.rates).map(|one| one.launches).sum();
+    let memory: u64 =
+        screen.sessions.iter().map(|one| one.now.summary.memory.device_live_bytes).sum();
+    let of = |number: usize, word: &str| {
+        format!("{number} {word}{}", if number == 1 { "" } else { "s" })
     };
-    Line::from(format!(" / filter   s sort   tab session   ? help   q quit{filter}"))
+    let processes = match processes {
+        1 => "1 process".into(),
+        processes => format!("{processes} processes"),
+    };
+    Line::from(vec![
+        paint.span(Tone::Strong, " apex top"),
+        Span::raw(format!("   {}, {processes}   ", of(sessions, "session"))),
+        paint.span(Tone::Accent, format!("{} launches/s", rate(launches))),
+        Span::raw(format!("   {} on devices", bytes(memory))),
+    ])
 }
 
-fn help() -> Paragraph<'static> {
-    let lines = [
-        "/      show only kernels whose name contains what you type; Esc shows all again",
-        "s      sort kernels by time, calls, mean or name",
-        "Tab    the next session (or the arrow keys)",
-        "?      this page",
-        "q      quit; the programs run on",
-        "",
-        "GPU now is over the last half second, GPU all since the first CUDA call; both are estimates",
-        "from timed launches unless the session runs with --timing full.",
+/// What to do where nothing can be shown.
+fn empty(frame: &mut Frame<'_>, areas: Areas, screen: &Screen, paint: Paint) {
+    let area = areas.curves.union(areas.kernels).union(areas.tree);
+    let lines = if screen.sessions.is_empty() {
+        let mut lines = vec![
+            paint.line(Tone::Strong, "No program of yours runs under apex now."),
+            Line::default(),
+            Line::from("Start one in another terminal, and it appears here within a second:"),
+            Line::default(),
+            paint.line(Tone::Accent, "apex run -- python train.py"),
+        ];
+        if let Some(ended) = &screen.ended {
+            lines.extend([
+                Line::default(),
+                Line::from("The last one has ended; its report:"),
+                Line::default(),
+                paint.line(Tone::Accent, format!("apex report {ended}")),
+            ]);
+        }
+        lines
+    } else {
+        let hidden = screen.sessions.len();
+        vec![
+            paint.line(Tone::Strong, format!("Nothing contains “{}”.", screen.filter)),
+            Line::default(),
+            Line::from(format!("Esc shows all again ({} hidden).", count(hidden as u64))),
+        ]
+    };
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).min(area.height);
+    let y = area.y + (area.height - height) / 3;
+    let place = Rect { y, height, ..area };
+    let text = Paragraph::new(lines).alignment(Alignment::Center).wrap(Wrap { trim: true });
+    frame.render_widget(text, place);
+}
+
+/// The keys, or the filter while it is typed.
+fn foot(screen: &Screen, paint: Paint) -> Line<'static> {
+    if screen.typing {
+        let rows = match entries(screen).len() {
+            1 => "1 row".into(),
+            rows => format!("{rows} rows"),
+        };
+        return Line::from(vec![
+            paint.span(Tone::Accent, " filter: "),
+            Span::raw(screen.filter.clone()),
+            paint.span(Tone::Strong, "▏"),
+            paint.span(Tone::Faint, format!("  {rows}   Enter keeps it   Esc shows all")),
+        ]);
+    }
+    let list = match screen.focus {
+        Focus::Tree => "kernels",
+        Focus::Kernels => "processes",
+    };
+    let keys = [
+        ("q", "quit"),
+        ("?", "help"),
+        ("/", "filter"),
+        ("s", "sort"),
+        ("Tab", list),
+        ("Enter", "fold"),
     ];
-    Paragraph::new(lines.map(Line::from).to_vec()).block(Block::bordered().title(" keys "))
+    let mut spans = vec![Span::raw(" ")];
+    if !screen.filter.is_empty() {
+        spans.push(paint.span(Tone::Warning, format!("only “{}” ", screen.filter)));
+        spans.push(paint.span(Tone::Accent, "Esc"));
+        spans.push(Span::raw(" all   "));
+    }
+    for (key, does) in keys {
+        spans.push(paint.span(Tone::Accent, key));
+        spans.push(Span::raw(format!(" {does}   ")));
+    }
+    Line::from(spans)
 }

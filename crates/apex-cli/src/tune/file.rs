@@ -1,6 +1,7 @@
 //! The document that `apex tune` writes and `apex run --tuning` reads.
 
 use anyhow::{Context, Result, bail};
+use apex_core::small_file::{self, read_text};
 use apex_core::tuning::{Image, Kernel, Tuning};
 use apex_policy::tune::{Cache, Change};
 use serde::{Deserialize, Serialize};
@@ -109,7 +110,7 @@ impl TuningFile {
     }
 
     pub(crate) fn read(path: &Path) -> Result<TuningFile> {
-        let text = std::fs::read_to_string(path)
+        let text = read_text(path, small_file::WRITTEN)
             .with_context(|| format!("{} cannot be read", path.display()))?;
         let file: TuningFile = serde_json::from_str(&text)
             .with_context(|| format!("{} is no tuning; apex tune writes one", path.display()))?;

@@ -4,19 +4,22 @@
 //! run a dozen times must read the same each time.
 
 use crate::device::{self, Driver};
-use crate::place::Place;
-use crate::{environment, say};
+use crate::environment;
 use anyhow::{Context, Result, bail};
+use apex_bench::child::ends_with_us;
 use apex_core::knobs::Timing;
 use apex_core::outputs::{self, Outputs};
 use apex_core::time::wall_nanos;
 use apex_core::tuning::Tuning;
 use apex_daemon::find;
 use apex_daemon::known::Known;
+use apex_daemon::progress::Progress;
 use apex_daemon::recording::Recording;
-use apex_daemon::rings_place;
+use apex_daemon::scratch::Scratch;
 use apex_daemon::session::new_id;
+use apex_daemon::speech::say;
 use apex_daemon::summary::{Exit, Summary};
+use apex_daemon::user_setup::{UserSetup, own_executable};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -30,12 +33,14 @@ const LONGEST_LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the same program again and again.
 pub(crate) struct Trials<'a> {
-    place: &'a Place,
+    setup: &'a UserSetup,
     command: &'a [OsString],
     shim: PathBuf,
     driver: Driver,
-    folder: PathBuf,
+    folder: Scratch,
     count: u32,
+    progress: Progress,
+    purpose: String,
 }
 
 /// What one run left.
@@ -50,25 +55,24 @@ pub(crate) struct Ran {
 }
 
 impl<'a> Trials<'a> {
-    /// Prepares; `folder` is for everything that is written and goes when all is done.
+    /// Prepares; `folder` is for everything that is written.
     pub(crate) fn new(
-        place: &'a Place,
+        setup: &'a UserSetup,
         command: &'a [OsString],
-        choice: Option<crate::arguments::DeviceWord>,
-        folder: PathBuf,
+        choice: Option<apex_bench::arguments::DeviceWord>,
+        folder: Scratch,
     ) -> Result<Trials<'a>> {
-        let executable = std::env::current_exe().context("apex cannot find its own executable")?;
+        let executable = own_executable().context("apex cannot find its own executable")?;
         let Some(shim) = find::shim(&executable) else {
             bail!("{} is not beside {}", find::SHIM, executable.display());
         };
-        let choice = choice.map_or(place.knobs.device, Into::into);
-        let driver = device::choose(&place.knobs, choice, &executable);
+        let choice = choice.map_or(setup.knobs.device, Into::into);
+        let driver = device::choose(&setup.knobs, choice, &executable);
         if let Some(sentence) = driver.sentence() {
             say(&sentence);
         }
-        fs::create_dir_all(&folder)
-            .with_context(|| format!("{} cannot be made", folder.display()))?;
-        Ok(Trials { place, command, shim, driver, folder, count: 0 })
+        let (progress, purpose) = (Progress::on_stderr(), String::new());
+        Ok(Trials { setup, command, shim, driver, folder, count: 0, progress, purpose })
     }
 
     /// How often the program was run.
@@ -76,23 +80,32 @@ impl<'a> Trials<'a> {
         self.count
     }
 
+    /// What the next runs are for.
+    pub(crate) fn begin(&mut self, purpose: String) {
+        self.purpose = purpose;
+    }
+
     /// Runs the program once with a tuning.
     pub(crate) fn run(&mut self, tuning: &Tuning) -> Result<Ran> {
         self.count += 1;
-        let own = self.folder.join(format!("run-{}", self.count));
-        fs::create_dir_all(&own).with_context(|| format!("{} cannot be made", own.display()))?;
+        self.progress.step(&format!("{}: run {} of the program", self.purpose, self.count), 1, 1);
+        let own = self.folder.path().join(format!("run-{}", self.count));
+        fs::create_dir(&own).with_context(|| format!("{} cannot be made", own.display()))?;
         let id = new_id(wall_nanos(), std::process::id());
-        let rings = rings_place::create(&self.place.rings, &own, &id)
+        let rings = Scratch::rings(&self.setup.rings_places, &own, &id)
             .context("there is no place for the rings")?;
+        let rings = rings.path();
         let variables = environment::variables(
-            &self.place.knobs,
+            &self.setup.knobs,
             Timing::Sampled,
-            &rings,
+            rings,
             &self.shim,
             &self.driver,
+            self.command,
         )
         .with_context(|| format!("{} cannot be prepared", rings.display()))?;
         let mut command = Command::new(self.command.first().cloned().unwrap_or_default());
+        ends_with_us(&mut command);
         command.args(self.command.iter().skip(1)).envs(variables);
         command.env("APEX_OUTPUTS", &own).env("APEX_SAMPLING_PERCENT", SAMPLING_PERCENT);
         if tuning.is_empty() {
@@ -110,12 +123,10 @@ impl<'a> Trials<'a> {
         command.stdin(Stdio::null()).stdout(file(&stdout)?).stderr(file(&stderr)?);
         let words: Vec<String> =
             self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let mut recording = Recording::start(&rings, None, &id, &words);
+        let mut recording = Recording::start(rings, None, &id, &words);
         let mut child = match command.spawn() {
             Ok(child) => child,
             Err(error) => {
-                drop(recording);
-                let _ = fs::remove_dir_all(&rings);
                 bail!("{} cannot be executed: {error}", command.get_program().to_string_lossy());
             }
         };
@@ -148,11 +159,5 @@ impl Ran {
         let kernel = self.summary.kernels.iter().find(|kernel| kernel.mangled == mangled)?;
         let gpu = kernel.gpu.as_ref()?;
         Some((gpu.mean_ns, &gpu.basis))
-    }
-}
-
-impl Drop for Trials<'_> {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }

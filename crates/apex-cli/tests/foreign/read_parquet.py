@@ -27,5 +27,7 @@ copies = [row for row in rows if row["kind"] == "copy"]
 assert [row["direction"] for row in copies] == ["host-to-device"] * 2, copies
 assert sorted(row["pageable"] for row in copies) == [False, True], copies
 
+assert sum(row["function"] == "cuLaunchKernel" for row in rows) == 12, rows
+assert all(row["function"] is None for row in rows if row["kind"] == "gpu-time"), rows
 times = [row["gpu_ns"] for row in rows if row["kind"] == "gpu-time"]
 assert sorted(set(times)) == [2000, 10000], times

@@ -53,7 +53,13 @@ mod exhaustive {
             });
             let mut reader = Reader {
                 source: Shared(memory),
-                header: ProcessHeader { pid: 1, clock: 0, ring_events: capacity as u64, start: 0 },
+                header: ProcessHeader {
+                    pid: 1,
+                    clock: 0,
+                    ring_events: capacity as u64,
+                    start: 0,
+                    locked: false,
+                },
                 tails: vec![0],
                 damaged: 0,
                 buffer: Vec::new(),
@@ -143,6 +149,62 @@ mod real {
         assert_eq!(reader.counters().unwrap().lost, 36);
         writer.push(&event(100));
         assert_eq!(starts(&mut reader), [100]);
+    }
+
+    #[test]
+    fn a_call_is_told_while_a_thread_is_in_it() {
+        let folder = Folder::new("inside");
+        let (map, path) = folder.rings(64);
+        let reader = Reader::open(open(&path)).unwrap();
+        let inside = || reader.calls_under_way().unwrap();
+        let (first, second) = (map.claim().unwrap(), map.claim().unwrap());
+        assert_eq!(inside(), []);
+        let before = second.enter(CallId(0), 0);
+        assert_eq!(inside(), [(1, CallId(0), 0)]);
+        // A callback calls the driver while its thread waits.
+        let outer = first.enter(CallId(7), 1_000);
+        let inner = first.enter(CallId(9), 2_000);
+        assert_eq!(inside(), [(0, CallId(9), 2_000), (1, CallId(0), 0)]);
+        first.leave(inner);
+        second.leave(before);
+        assert_eq!(inside(), [(0, CallId(7), 1_000)]);
+        first.leave(outer);
+        assert_eq!(inside(), []);
+        second.enter(CallId(7), 3_000);
+        second.release();
+        assert_eq!(inside(), [], "a thread that has ended is in no call");
+    }
+
+    #[test]
+    fn a_call_that_nobody_entered_is_not_told() {
+        let folder = Folder::new("outside");
+        let (map, path) = folder.rings(64);
+        let file = open(&path);
+        let reader = Reader::open(open(&path)).unwrap();
+        map.claim().unwrap().enter(CallId(7), 1_000);
+        let place = |word: RingWord| HEADER_BYTES as u64 + 8 * word as u64;
+        // A reader that comes between the two stores, and a program that writes over them.
+        for (word, value) in
+            [(RingWord::Since, 2_000_u64), (RingWord::Call, 7 << 48), (RingWord::Call, 1)]
+        {
+            file.write_all_at(&value.to_le_bytes(), place(word)).unwrap();
+            assert_eq!(reader.calls_under_way().unwrap(), [], "{word:?}");
+        }
+    }
+
+    #[test]
+    fn what_recording_took_is_counted_over_all_rings() {
+        let folder = Folder::new("cost");
+        let (map, path) = folder.rings(64);
+        let reader = Reader::open(open(&path)).unwrap();
+        for writer in [map.claim().unwrap(), map.claim().unwrap()] {
+            (0..15).for_each(|_| writer.count_cost(120));
+            writer.count_cost(100_000);
+        }
+        let counters = reader.counters().unwrap();
+        assert_eq!((counters.own.count(), counters.damaged), (32, 0));
+        let median = counters.own.median(30).unwrap();
+        assert!((median - 120.0).abs() < 4.0, "{median}");
     }
 
     #[test]

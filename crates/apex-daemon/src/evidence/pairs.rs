@@ -33,8 +33,8 @@ struct Seen {
 }
 
 const MOST: usize = 1 << 14;
-/// Pairs that are told.
-const TOLD: usize = 256;
+/// Pairs that become evidence at most.
+const MOST_SHOWN: usize = 256;
 
 impl Pairs {
     pub(super) fn add(&mut self, row: &Row, launch: Option<&ConfigKey>) {
@@ -94,7 +94,7 @@ impl Pairs {
     ) -> Vec<Pair> {
         let mut all: Vec<_> = self.pairs.into_iter().collect();
         all.sort_by(|(a, one), (b, other)| other.count.cmp(&one.count).then_with(|| a.cmp(b)));
-        all.truncate(TOLD);
+        all.truncate(MOST_SHOWN);
         all.into_iter()
             .map(|((first, second), seen)| {
                 let mut name = |key: &ConfigKey| {
@@ -143,8 +143,8 @@ fn is_plain(known: &Known, key: &ConfigKey) -> bool {
 /// The share of the device's multiprocessors that a launch keeps busy, one block on each where it can.
 fn sms_needed(known: &Known, key: &ConfigKey) -> f64 {
     let blocks: u64 = key.shape.grid.iter().map(|&side| u64::from(side)).product();
-    let told = known.device(key.process, key.device);
-    let sms = told.map_or(0, |device| device.sms);
+    let device = known.device(key.process, key.device);
+    let sms = device.map_or(0, |device| device.sms);
     if sms == 0 {
         return f64::INFINITY;
     }

@@ -5,9 +5,13 @@
 //! alone; the shortest call of the same function and size tells what it takes alone.
 
 use crate::row::Row;
-use apex_core::event::{AllocKind, Direction, SyncKind, What};
+use apex_core::event::{AllocKind, SyncKind, What};
 use apex_policy::advise::{Calls, Stall, Waits as Asked};
 use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Who launches nothing for longer after a wait is busy with something else, or sleeps: launching ahead would not save
+/// that. Some hundred launch calls; assumed.
+const HOST_BUSY_NS: u64 = 1_000_000;
 
 /// The waits of a session.
 #[derive(Default)]
@@ -33,8 +37,11 @@ impl Waits {
             outstanding.insert(row.stream);
             if let Some(end_ns) = self.drained.remove(&(row.process, row.tid)) {
                 self.asked.drains += 1;
-                self.asked.drained_ns += row.end_ns().saturating_sub(end_ns) as f64;
-                self.asked.drained_launch_ns += row.host_ns as f64;
+                let idle_ns = row.end_ns().saturating_sub(end_ns);
+                if idle_ns <= HOST_BUSY_NS {
+                    self.asked.drained_ns += idle_ns as f64;
+                    self.asked.drained_launch_ns += row.host_ns as f64;
+                }
             }
             return;
         }
@@ -95,19 +102,30 @@ impl Waits {
 /// Bytes concerned, if the call returns only when the work before it is done.
 fn waits_by_nature(row: &Row) -> Option<u64> {
     match row.what {
-        What::Copy(copy) if copy.captured => None,
-        What::Copy(copy) => {
-            let to_pageable =
-                copy.direction == Direction::DeviceToHost && row.pageable == Some(true);
-            let host_side = matches!(
-                copy.direction,
-                Direction::HostToDevice | Direction::DeviceToHost | Direction::Unstated
-            );
-            (to_pageable || (!copy.asynchronous && host_side)).then_some(copy.bytes)
-        }
+        What::Copy(copy) => row.is_blocking_copy().then_some(copy.bytes),
         What::Free {
             kind: AllocKind::Plain | AllocKind::Managed | AllocKind::Host, bytes, ..
         } => Some(bytes),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::tests::row;
+
+    #[test]
+    fn a_sleep_after_a_wait_is_not_time_that_launching_ahead_saves() {
+        let mut waits = Waits::default();
+        let wait = What::Sync { kind: SyncKind::Context, object: 0 };
+        for at_ns in [1_000, 2_000] {
+            waits.add(&row(at_ns, wait), false);
+            waits.add(&Row { host_ns: 400, ..row(at_ns + 500, What::Other) }, true);
+        }
+        waits.add(&row(10_000, wait), false);
+        waits.add(&row(3_000_000_000, What::Other), true);
+        let (asked, _) = waits.finish();
+        assert_eq!((asked.drains, asked.drained_ns, asked.drained_launch_ns), (3, 1_800.0, 800.0));
     }
 }

@@ -1,6 +1,6 @@
 //! One event per line, a heading first, as RFC 4180 has it. A column that does not apply is empty.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::columns::{Cell, Flat, NAMES};
 use crate::progress::Progress;
 use crate::read::Stored;

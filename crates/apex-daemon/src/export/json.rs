@@ -1,18 +1,13 @@
-//! One document: what is noted of the session, and its summary.
+//! One document: what is noted of the session, its summary, and every event as NDJSON has it.
+//!
+//! Events are written one by one as they are read, so the document may be larger than memory.
 
+use super::ndjson;
+use super::outcome::Outcome;
 use crate::progress::Progress;
 use crate::read::Stored;
-use crate::session::Record;
-use crate::summary::{SCHEMA, Summary};
-use serde::Serialize;
+use crate::summary::SCHEMA;
 use std::io::{self, Write};
-
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: u64,
-    session: &'a Record,
-    summary: &'a Summary,
-}
 
 pub(super) fn write(
     stored: &mut Stored,
@@ -20,7 +15,20 @@ pub(super) fn write(
     progress: &mut Progress,
 ) -> io::Result<()> {
     let summary = stored.summary(progress);
-    let document = Document { schema: SCHEMA, session: &stored.record, summary: &summary };
-    serde_json::to_writer_pretty(&mut out, &document)?;
-    out.write_all(b"\n")
+    write!(out, "{{\"schema\":{SCHEMA},\n\"session\":")?;
+    serde_json::to_writer(&mut out, &stored.record)?;
+    out.write_all(b",\n\"summary\":")?;
+    serde_json::to_writer(&mut out, &summary)?;
+    out.write_all(b",\n\"events\":[")?;
+    let mut outcome = Outcome::default();
+    let mut between: &[u8] = b"\n";
+    stored.each(progress, |flat| {
+        outcome.run(|| {
+            out.write_all(between)?;
+            between = b",\n";
+            ndjson::object(&flat, out)
+        });
+    });
+    outcome.result()?;
+    out.write_all(b"\n]}\n")
 }

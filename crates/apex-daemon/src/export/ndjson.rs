@@ -1,6 +1,6 @@
 //! One event per line, each a JSON object of the columns that apply to it.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::columns::{Cell, Flat, NAMES};
 use crate::progress::Progress;
 use crate::read::Stored;
@@ -12,11 +12,17 @@ pub(super) fn write(
     progress: &mut Progress,
 ) -> io::Result<()> {
     let mut outcome = Outcome::default();
-    stored.each(progress, |flat| outcome.run(|| line(&flat, out)));
+    stored.each(progress, |flat| {
+        outcome.run(|| {
+            object(&flat, out)?;
+            out.write_all(b"\n")
+        });
+    });
     outcome.result()
 }
 
-fn line(flat: &Flat<'_>, out: &mut (dyn Write + Send)) -> io::Result<()> {
+/// Writes one event, without an end of line.
+pub(super) fn object(flat: &Flat<'_>, out: &mut (dyn Write + Send)) -> io::Result<()> {
     let mut between = "{";
     for (name, cell) in NAMES.iter().zip(flat.cells()) {
         if cell == Cell::None {
@@ -32,5 +38,5 @@ fn line(flat: &Flat<'_>, out: &mut (dyn Write + Send)) -> io::Result<()> {
         }
         between = ",";
     }
-    out.write_all(b"}\n")
+    out.write_all(b"}")
 }

@@ -1,6 +1,6 @@
 //! All events in one Parquet file.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::columns;
 use crate::progress::Progress;
 use crate::read::Stored;

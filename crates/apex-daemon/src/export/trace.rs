@@ -5,7 +5,7 @@
 //! event pairs is drawn from its launch on, or from the end of the one before it on the stream, and says
 //! its basis.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::known::Known;
 use crate::names::{Demangled, shorten};
 use crate::progress::Progress;
@@ -196,10 +196,11 @@ impl<F: TraceFormat> Painter<'_, F> {
         if let Some(&track) = self.processes.get(&row.process) {
             return Ok(track);
         }
-        let told = self.known.process(row.process).and_then(|known| known.process.clone());
-        let told = told.unwrap_or_default();
-        let name = told.executable.rsplit('/').next().unwrap_or_default().to_owned();
-        let track = self.track(&Track::Process { pid: row.pid, name, command: told.arguments })?;
+        let process = self.known.process(row.process).and_then(|known| known.process.clone());
+        let process = process.unwrap_or_default();
+        let name = process.executable.rsplit('/').next().unwrap_or_default().to_owned();
+        let track =
+            self.track(&Track::Process { pid: row.pid, name, command: process.arguments })?;
         self.processes.insert(row.process, track);
         Ok(track)
     }

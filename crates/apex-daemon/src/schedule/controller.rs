@@ -5,8 +5,10 @@
 
 use super::grants::{Grants, Who};
 use apex_core::gate_page::{
-    self, BURSTS_KEPT, BurstWord, Files, Grant, Own, SLOTS, Setting, Shared, Words, claimed_by,
+    self, BURSTS_KEPT, Files, Grant, Granted, Own, SLOTS, Setting, Settings, Shared, SharedByAll,
+    Words, claimed_by,
 };
+use apex_policy::gate::believed_ns;
 use apex_policy::schedule::{Burst, Class, Device, Limits, Logged, Observed, Policy, Sla, policy};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -19,8 +21,8 @@ use std::time::Duration;
 pub const STEP: Duration = Duration::from_millis(2);
 /// Between two steps while there is nothing to share.
 pub const IDLE_STEP: Duration = Duration::from_millis(20);
-/// No policy may have a launch wait longer.
-const MOST_PATIENCE_NS: u64 = 1_000_000_000;
+/// Words of the settings' head, to the end of the policy's name.
+const HEAD: usize = Setting::Policy as usize + 4;
 /// A program that others wait for is looked at so often, any other program so often.
 const LOOK_NS: u64 = 6_000_000;
 const LOOK_SELDOM_NS: u64 = 50_000_000;
@@ -141,14 +143,15 @@ impl Controller {
             .collect();
         let shared = present.len() >= 2;
         let limits = if shared {
-            let sms = u32::try_from(words[Shared::Sms as usize]).unwrap_or(0).clamp(1, 4096);
+            let sms = SharedByAll::unpack(|word| words[word as usize]).sms;
+            let sms = u32::try_from(sms).unwrap_or(1);
             // A program is given its priority with MPS.
             let device = Device { sms, shared: self.mps, prioritised: self.mps };
             self.policy.step(now_ns, &device, &observed).programs
         } else {
             vec![Limits::OPEN; present.len()]
         };
-        self.write(&words, now_ns, &observed, &limits)?;
+        self.write(now_ns, &observed, &limits)?;
         Ok(if shared { STEP } else { IDLE_STEP })
     }
 
@@ -216,15 +219,13 @@ impl Controller {
         let numbers = if count >= first { first..count } else { 0..0 };
         seen.bursts = count;
         let read = |number: u64| {
-            let word = |word| words[gate_page::burst(slot, number, word)];
+            let kept = gate_page::kept_burst(words, slot, number);
             Burst {
-                start_ns: word(BurstWord::Start),
-                end_ns: word(BurstWord::End),
-                launches: u32::try_from(word(BurstWord::Launches)).unwrap_or(u32::MAX),
-                ahead_ns: word(BurstWord::Ahead),
-                harm_ns: word(BurstWord::Harm),
-                left_ns: word(BurstWord::Left),
-                work_ns: word(BurstWord::Work),
+                start_ns: kept.start_ns,
+                end_ns: kept.end_ns,
+                launches: u32::try_from(kept.launches).unwrap_or(u32::MAX),
+                ahead_ns: kept.ahead_ns,
+                work_ns: kept.work_ns,
             }
         };
         numbers.map(read).filter(|burst| burst.end_ns >= burst.start_ns).collect()
@@ -232,39 +233,31 @@ impl Controller {
 
     fn write(
         &mut self,
-        words: &[u64],
         now_ns: u64,
         observed: &[Observed<'_>],
         limits: &[Limits],
     ) -> io::Result<()> {
-        let exclusive = observed
-            .iter()
-            .filter(|program| program.class == Class::Latency)
-            .filter(|program| words[gate_page::own(program.slot.into(), Own::Exclusive)] == 1)
-            .fold(0_u64, |mask, program| mask | 1 << program.slot);
         let mut gated = 0_u64;
         for (program, limits) in observed.iter().zip(limits) {
-            let mut limits = *limits;
-            limits.patience_ns = limits.patience_ns.min(MOST_PATIENCE_NS);
-            if limits.yields_to & exclusive != 0 {
-                limits.beside_budget_ns = 0;
-            }
             if !limits.open {
                 gated |= 1 << program.slot;
             }
             let slot = usize::from(program.slot);
-            let grant = grant_words(program, &limits, self.seen[slot].alive_ns);
-            self.settings.write(gate_page::grant(slot, Grant::Claim), &grant)?;
+            let words = granted(program, limits, self.seen[slot].alive_ns).pack();
+            self.settings.write(gate_page::grant(slot, Grant::Claim), &words)?;
         }
         self.epoch += 1;
-        let mut head = [0; 12];
-        head[Setting::Magic as usize] = gate_page::MAGIC;
-        head[Setting::Epoch as usize] = self.epoch;
-        head[Setting::Controller as usize] = std::process::id().into();
-        head[Setting::Heartbeat as usize] = now_ns;
-        head[Setting::GatedSlots as usize] = gated;
-        head[Setting::Programs as usize] = observed.len() as u64;
-        head[Setting::Mps as usize] = self.mps.into();
+        let mut head = [0; HEAD];
+        let settings = Settings {
+            magic: gate_page::MAGIC,
+            epoch: self.epoch,
+            controller: std::process::id().into(),
+            heartbeat_ns: now_ns,
+            gated_slots: gated,
+            programs: observed.len() as u64,
+            mps: self.mps.into(),
+        };
+        head[..Setting::PACKED].copy_from_slice(&settings.pack());
         let mut name = [0; 32];
         let text = self.policy.name().as_bytes();
         name[..text.len().min(32)].copy_from_slice(&text[..text.len().min(32)]);
@@ -276,30 +269,23 @@ impl Controller {
     }
 }
 
-/// The words of a slot, in their order.
-fn grant_words(program: &Observed<'_>, limits: &Limits, alive_ns: u64) -> [u64; 17] {
-    let mut words = [0; 17];
-    let mut put = |word: Grant, value| words[word as usize] = value;
-    put(Grant::Claim, program.key);
-    put(Grant::Gated, u64::from(!limits.open));
-    put(Grant::YieldsTo, limits.yields_to);
-    put(Grant::BudgetNs, limits.budget_ns);
-    put(Grant::BesideBudgetNs, limits.beside_budget_ns);
-    put(Grant::BesideHarmNs, limits.beside_harm_ns);
-    put(Grant::BesideEachNs, limits.beside_each_ns);
-    put(Grant::BesideCost, limits.beside_cost_256);
-    put(Grant::Busy, limits.busy_256);
-    put(Grant::GuardNs, limits.guard_ns);
-    put(Grant::EarlyNs, limits.early_ns);
-    put(Grant::AllowedNs, limits.allowed_ns);
-    put(Grant::OwedNs, limits.owed_ns);
-    put(Grant::PatienceNs, limits.patience_ns);
-    put(Grant::Class, program.class as u64 + 1);
-    put(Grant::AliveNs, alive_ns);
-    words
+/// What a slot's words say.
+fn granted(program: &Observed<'_>, limits: &Limits, alive_ns: u64) -> Granted {
+    Granted {
+        claim: program.key,
+        gated: u64::from(!limits.open),
+        yields_to: limits.yields_to,
+        budget_ns: limits.budget_ns,
+        guard_ns: limits.guard_ns,
+        allowed_ns: limits.allowed_ns,
+        owed_ns: limits.owed_ns,
+        patience_ns: limits.patience_ns,
+        class: program.class as u64 + 1,
+        alive_ns,
+    }
 }
 
-/// What the policy is told of a program: its own words, within limits.
+/// What the policy is told of a program: its own words, within bounds.
 fn observe<'a>(
     words: &[u64],
     slot: usize,
@@ -307,16 +293,14 @@ fn observe<'a>(
     bursts: &'a [Burst],
     now_ns: u64,
 ) -> Observed<'a> {
-    let word = |word| words[gate_page::own(slot, word)];
+    let said = gate_page::said(words, slot);
     let open = words[Shared::BurstsOpen as usize] >> slot & 1 != 0;
-    let share = match word(Own::ShareMilli) {
-        0 => 1.0,
-        milli => milli.clamp(1, 1_000_000) as f32 / 1_000.0,
-    };
-    let sla = (word(Own::SlaNs) > 0).then(|| Sla {
-        quantile: (word(Own::SlaMicro) as f32 / 1e6).clamp(0.01, 0.9999),
-        limit_ns: word(Own::SlaNs).clamp(1_000, 3_600_000_000_000),
-    });
+    let share = if said.share_milli == 0 { 1.0 } else { said.share_milli as f32 / 1_000.0 };
+    let sla = (said.sla_ns > 0)
+        .then(|| Sla { quantile: said.sla_micro as f32 / 1e6, limit_ns: said.sla_ns.max(1_000) });
+    let has_fences = words[gate_page::own(slot, Own::Fence)] != 0;
+    // What waits behind fences it was not given.
+    let not_given_ns = if has_fences { said.in_flight_ns } else { 0 };
     Observed {
         slot: u8::try_from(slot).unwrap_or(0),
         key: seen.claim,
@@ -324,20 +308,12 @@ fn observe<'a>(
         share,
         sla,
         bursts,
-        open_since_ns: open.then(|| word(Own::BurstStart)),
-        predicted_burst_ns: word(Own::UsualBurstNs),
-        in_flight_ns: gate_page::believed_in_flight(
-            word(Own::InFlightNs),
-            word(Own::InFlightAt),
-            now_ns,
-        ),
-        // What waits behind fences it was not given.
-        admitted_ns: match word(Own::Fence) {
-            0 => word(Own::AdmittedNs),
-            _ => word(Own::AdmittedNs).saturating_sub(word(Own::InFlightNs)),
-        },
-        waited_ns: word(Own::WaitedNs),
-        waiting: word(Own::HeldNow) > 0 && word(Own::HeldNow) < 1 << 32,
+        open_since_ns: open.then_some(said.burst_start_ns),
+        exclusive: said.exclusive == 1,
+        in_flight_ns: believed_ns(said.in_flight_ns, said.in_flight_at_ns, None, now_ns),
+        admitted_ns: said.admitted_ns.saturating_sub(not_given_ns),
+        waited_ns: said.waited_ns,
+        waiting: (1..1 << 32).contains(&said.held_now),
     }
 }
 
@@ -351,7 +327,7 @@ impl std::fmt::Debug for Controller {
 mod tests {
     use super::super::grants::Rule;
     use super::*;
-    use apex_core::gate_page::{Page, claim_word, process_state};
+    use apex_core::gate_page::{KeptBurst, Page, claim_word, process_state};
     use std::sync::atomic::Ordering;
 
     struct Place {
@@ -406,7 +382,9 @@ mod tests {
         assert_eq!((place.class(0), place.class(5)), (Some(Class::Batch), Some(Class::Latency)));
         assert_eq!(place.page.grant(0, Grant::Gated), 1);
         assert_eq!(place.page.grant(0, Grant::YieldsTo), 1 << 5);
-        assert!((1..=MOST_PATIENCE_NS).contains(&place.page.grant(0, Grant::PatienceNs)));
+        assert!(
+            (1..=gate_page::MOST_PATIENCE_NS).contains(&place.page.grant(0, Grant::PatienceNs))
+        );
         assert_eq!(place.page.setting(Setting::GatedSlots), 1);
         assert_eq!(place.page.setting(Setting::Heartbeat), 1_002_000_000);
         // It stops taking part.
@@ -452,11 +430,9 @@ mod tests {
             place.enter(0, claim_of(std::process::id()), Class::Batch);
             place.enter(5, claim_of(1), Class::Latency);
             controller.step(1_000_000_000).unwrap();
-            let words = [(BurstWord::Start, 1_001_000_000), (BurstWord::End, 1_003_500_000)];
-            for (word, value) in words.into_iter().chain([(BurstWord::Launches, 7)]) {
-                place.page.burst(5, 0, word).store(value, Ordering::Relaxed);
-            }
-            place.page.own(5, Own::Bursts).store(1, Ordering::Relaxed);
+            let (start_ns, end_ns) = (1_001_000_000, 1_003_500_000);
+            let kept = KeptBurst { start_ns, end_ns, launches: 7, ..KeptBurst::default() };
+            place.page.keep_burst(5, &kept);
             controller.step(1_004_000_000).unwrap();
             assert_eq!(place.page.grant(0, Grant::Gated), 1);
             controller.log_ended().map(str::to_owned)

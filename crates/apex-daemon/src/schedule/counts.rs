@@ -1,8 +1,6 @@
 //! What the scheduler did to the programs of one session, for its report.
 
-use apex_core::gate_page::{
-    self, BURSTS_KEPT, BurstWord, Files, Grant, Own, SLOTS, Setting, Words,
-};
+use apex_core::gate_page::{self, BURSTS_KEPT, Files, Granted, Own, SLOTS, Said, Setting, Words};
 use apex_policy::schedule::Class;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,8 +17,6 @@ pub struct Totals {
     pub waited_ns: u64,
     /// Predicted time of all launches, in nanoseconds.
     pub admitted_ns: u64,
-    /// Launches let through beside another program's burst.
-    pub beside: u64,
     /// Holds that ended because the controller was gone.
     pub failed_open: u64,
     /// Holds that ended because they were too long.
@@ -97,7 +93,6 @@ impl Counts {
             all.holds += one.holds;
             all.waited_ns += one.waited_ns;
             all.admitted_ns += one.admitted_ns;
-            all.beside += one.beside;
             all.failed_open += one.failed_open;
             all.overdue += one.overdue;
             all.marks += one.marks;
@@ -116,40 +111,45 @@ impl Counts {
 /// The middle of the launches of the bursts that are kept.
 fn usual_launches(programs: &[u64], slot: usize) -> u64 {
     let kept = programs[gate_page::own(slot, Own::Bursts)].min(BURSTS_KEPT as u64);
-    let launches = |nth| programs[gate_page::burst(slot, nth, BurstWord::Launches)];
+    let launches = |nth| gate_page::kept_burst(programs, slot, nth).launches;
     let mut launches: Vec<u64> = (0..kept).map(launches).collect();
     launches.sort_unstable();
     launches.get(launches.len() / 2).copied().unwrap_or(0)
 }
 
+/// The class of a program: as granted, or what it asks for until the controller has looked.
+pub(super) fn class(said: &Said, granted: &Granted) -> Class {
+    let asked = if granted.claim == said.claim { granted.class } else { said.class };
+    u8::try_from(asked.wrapping_sub(1)).ok().and_then(Class::from_code).unwrap_or_default()
+}
+
+/// The name of the policy that leads.
+pub(super) fn policy_name(settings: &[u64]) -> String {
+    let words = settings[Setting::Policy as usize..][..4].iter();
+    let bytes = words.flat_map(|word| word.to_le_bytes()).filter(u8::is_ascii_graphic);
+    bytes.map(char::from).collect()
+}
+
 fn totals(programs: &[u64], settings: &[u64], slot: usize) -> Totals {
-    let own = |word| programs[gate_page::own(slot, word)];
-    let grant = |word| settings[gate_page::grant(slot, word)];
-    let ours = grant(Grant::Claim) == own(Own::Claim);
-    let asked = if ours { grant(Grant::Class) } else { own(Own::Class) };
-    let class = u8::try_from(asked.wrapping_sub(1)).ok().and_then(Class::from_code);
-    let name: Vec<u8> = settings[Setting::Policy as usize..][..4]
-        .iter()
-        .flat_map(|word| word.to_le_bytes())
-        .filter(|byte| byte.is_ascii_graphic())
-        .collect();
-    let gated = ours && grant(Grant::Gated) == 1;
+    let said = gate_page::said(programs, slot);
+    let granted = gate_page::granted(settings, slot);
+    let ours = granted.claim == said.claim;
+    let gated = ours && granted.gated == 1;
     Totals {
-        launches: own(Own::Launches),
-        holds: own(Own::Holds),
-        waited_ns: own(Own::WaitedNs),
-        admitted_ns: own(Own::AdmittedNs),
-        beside: own(Own::Beside),
-        failed_open: own(Own::FailedOpen),
-        overdue: own(Own::Overdue),
-        marks: own(Own::Marks),
-        fences: own(Own::Fence) & 0xffff_ffff,
-        exempt: own(Own::Exempt),
-        bursts: own(Own::Bursts),
+        launches: said.launches,
+        holds: said.holds,
+        waited_ns: said.waited_ns,
+        admitted_ns: said.admitted_ns,
+        failed_open: said.failed_open,
+        overdue: said.overdue,
+        marks: said.marks,
+        fences: programs[gate_page::own(slot, Own::Fence)] & 0xffff_ffff,
+        exempt: said.exempt,
+        bursts: said.bursts,
         burst_launches: usual_launches(programs, slot),
-        budget_ns: if gated { grant(Grant::BudgetNs) } else { 0 },
-        class: class.unwrap_or_default().word().into(),
-        policy: String::from_utf8(name).unwrap_or_default(),
+        budget_ns: if gated { granted.budget_ns } else { 0 },
+        class: class(&said, &granted).word().into(),
+        policy: policy_name(settings),
         mps: settings[gate_page::setting(Setting::Mps)] == 1,
     }
 }

@@ -4,6 +4,7 @@
 //! serves several users and grants what its configuration says. Who a program is comes from the kernel
 //! (`/proc`), never from the page.
 
+use apex_core::small_file::{self, read_text};
 use apex_policy::schedule::{Class, DEFAULT_POLICY};
 use nix::unistd::User;
 use serde::Deserialize;
@@ -113,7 +114,7 @@ impl Grants {
 
 /// Reads a daemon's configuration; the error says what to change.
 pub fn read(path: &Path) -> Result<Config, String> {
-    let text = std::fs::read_to_string(path)
+    let text = read_text(path, small_file::WRITTEN)
         .map_err(|error| format!("{} is not read: {error}", path.display()))?;
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }

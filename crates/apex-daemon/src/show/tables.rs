@@ -1,8 +1,11 @@
 //! The tables of `apex report --by`.
 
-use super::{bytes, count, nanos, percent};
+use super::layout::Layout;
+use super::missing::cell;
 use crate::names::shorten;
+use crate::palette::Tone;
 use crate::summary::{Fit, GpuTime, Summary};
+use apex_policy::amounts::{bytes, count, nanos, percent};
 
 /// What a table is broken down by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +20,15 @@ pub enum By {
     Thread,
 }
 
-/// The table, at most `rows` rows of it, in lines of `width` characters.
+/// The table, at most `rows` rows of it.
 #[must_use]
-pub fn table(summary: &Summary, by: By, rows: usize, width: usize) -> String {
+pub fn table(summary: &Summary, by: By, rows: usize, layout: Layout) -> String {
     let mut lines: Vec<Vec<String>> = vec![heading(by).iter().map(|&word| word.into()).collect()];
     let all = match by {
         By::Kernel => {
             lines.extend(summary.kernels.iter().take(rows).map(|kernel| {
                 let mut line = timed(kernel.gpu.as_ref());
-                line.extend([count(kernel.calls), kernel.shapes.to_string()]);
+                line.extend([cell(summary, kernel.calls), kernel.shapes.to_string()]);
                 line.extend([
                     known(kernel.registers),
                     fit(kernel.fit.as_ref()),
@@ -41,7 +44,7 @@ pub fn table(summary: &Summary, by: By, rows: usize, width: usize) -> String {
                 let [x, y, z] = config.grid;
                 let [bx, by, bz] = config.block;
                 line.extend([
-                    count(config.calls),
+                    cell(summary, config.calls),
                     format!("{x}×{y}×{z}"),
                     format!("{bx}×{by}×{bz}"),
                 ]);
@@ -61,8 +64,8 @@ pub fn table(summary: &Summary, by: By, rows: usize, width: usize) -> String {
                     stream.pid.to_string(),
                     stream.context.to_string(),
                     format!("{:#x}", stream.stream),
-                    count(stream.launches),
-                    count(stream.transfers),
+                    cell(summary, stream.launches),
+                    cell(summary, stream.transfers),
                     bytes(stream.bytes),
                     nanos(stream.waited_ns as f64),
                 ]
@@ -74,8 +77,8 @@ pub fn table(summary: &Summary, by: By, rows: usize, width: usize) -> String {
                 vec![
                     thread.pid.to_string(),
                     thread.tid.to_string(),
-                    count(thread.calls),
-                    count(thread.launches),
+                    cell(summary, thread.calls),
+                    cell(summary, thread.launches),
                     nanos(thread.host_ns as f64),
                     nanos(thread.waited_ns as f64),
                 ]
@@ -83,11 +86,23 @@ pub fn table(summary: &Summary, by: By, rows: usize, width: usize) -> String {
             summary.threads.len()
         }
     };
-    let mut text = align(&mut lines, width);
+    let tones = tones(summary, by);
+    let mut text = align(&lines, &tones, layout);
     if all > rows {
         text.push_str(&format!("and {} more; --json shows all\n", count((all - rows) as u64)));
     }
     text
+}
+
+/// How strongly each row says its share of the time; plainly where a table has none.
+fn tones(summary: &Summary, by: By) -> Vec<Tone> {
+    let tone =
+        |gpu: &Option<GpuTime>| gpu.as_ref().map_or(Tone::Faint, |gpu| Tone::of_share(gpu.share));
+    match by {
+        By::Kernel => summary.kernels.iter().map(|kernel| tone(&kernel.gpu)).collect(),
+        By::Config => summary.configs.iter().map(|config| tone(&config.gpu)).collect(),
+        By::Stream | By::Thread => Vec::new(),
+    }
 }
 
 fn heading(by: By) -> &'static [&'static str] {
@@ -149,7 +164,7 @@ fn known(number: Option<u64>) -> String {
 }
 
 /// Columns to the right; a last column of names to the left, cut to what is left of the line.
-fn align(lines: &mut [Vec<String>], width: usize) -> String {
+fn align(lines: &[Vec<String>], tones: &[Tone], layout: Layout) -> String {
     let columns = lines[0].len();
     let named = lines[0].last().is_some_and(|word| word == "kernel");
     let widest = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
@@ -157,15 +172,23 @@ fn align(lines: &mut [Vec<String>], width: usize) -> String {
     let right = if named { columns - 1 } else { columns };
     let used: usize = widths[..right].iter().map(|width| width + 2).sum();
     let mut text = String::new();
-    for line in lines {
+    for (nth, line) in lines.iter().enumerate() {
         let mut row = String::new();
         for (word, width) in line[..right].iter().zip(&widths) {
             row.push_str(&format!("{word:>width$}  "));
         }
         if named {
-            row.push_str(&shorten(&line[columns - 1], width.saturating_sub(used).max(24)));
+            row.push_str(&shorten(&line[columns - 1], layout.width.saturating_sub(used).max(24)));
         }
-        text.push_str(row.trim_end());
+        let row = row.trim_end();
+        match nth.checked_sub(1).map(|row| tones.get(row).copied().unwrap_or(Tone::Plain)) {
+            None => text.push_str(&layout.paint(Tone::Faint, row)),
+            Some(tone) => {
+                let (share, others) = row.split_at(widths[0].min(row.len()));
+                text.push_str(&layout.paint(tone, share));
+                text.push_str(others);
+            }
+        }
         text.push('\n');
     }
     text

@@ -2,11 +2,27 @@
 
 use super::*;
 use crate::summary::{
-    AllocSummary, CopySummary, DeviceSummary, ErrorSummary, Fit, GpuTime, LaunchBound,
-    MemorySummary, OwnSummary, SyncSummary,
+    AllocSummary, CopySummary, DeviceSummary, DirectLaunches, ErrorSummary, FastSummary, Fit,
+    GpuTime, LaunchBound, LaunchCostsSummary, LoadSummary, MemorySummary, OwnSummary, PoolSummary,
+    SyncSummary,
 };
 
 const LAYOUT: Layout = Layout { width: 100, colour: false };
+
+fn kernel() -> KernelSummary {
+    KernelSummary {
+        name: "void at::native::copy<float>(float*)".into(),
+        calls: 12_000,
+        gpu: Some(GpuTime { share: 0.31, mean_ns: 4_100.0, ..GpuTime::default() }),
+        fit: Some(Fit {
+            occupancy: 0.5,
+            limiter: "registers".into(),
+            waves: 0.25,
+            ..Fit::default()
+        }),
+        ..KernelSummary::default()
+    }
+}
 
 fn summary() -> Summary {
     Summary {
@@ -27,19 +43,13 @@ fn summary() -> Summary {
             covered: 0.98,
             ..Busy::default()
         }),
-        launch_bound: Some(LaunchBound { share: 0.38, timed: 812, basis: "event-pair".into() }),
-        kernels: vec![KernelSummary {
-            name: "void at::native::copy<float>(float*)".into(),
-            calls: 12_000,
-            gpu: Some(GpuTime { share: 0.31, mean_ns: 4_100.0, ..GpuTime::default() }),
-            fit: Some(Fit {
-                occupancy: 0.5,
-                limiter: "registers".into(),
-                waves: 0.25,
-                ..Fit::default()
-            }),
-            ..KernelSummary::default()
-        }],
+        launch_bound: Some(LaunchBound {
+            share: 0.38,
+            found_idle: 0.9,
+            timed: 812,
+            basis: "event-pair".into(),
+        }),
+        kernels: vec![kernel()],
         memory: MemorySummary {
             device_peak_bytes: 3 << 30,
             kinds: vec![AllocSummary {
@@ -58,7 +68,20 @@ fn summary() -> Summary {
             pageable_bytes: 1 << 29,
             ..CopySummary::default()
         }],
-        syncs: SyncSummary { count: 340, waited_ns: 1_200_000_000, share_of_wall: 0.0976 },
+        syncs: SyncSummary {
+            count: 340,
+            waited_ns: 1_200_000_000,
+            blocking_copies: 12,
+            blocking_copies_ns: 300_000_000,
+            share_of_wall: 0.122,
+        },
+        loads: LoadSummary {
+            count: 1,
+            host_ns: 19_000_000,
+            first_launches: 3,
+            first_launch_ns: 85_200_000,
+            ..LoadSummary::default()
+        },
         errors: vec![ErrorSummary {
             function: "cuMemAlloc_v2".into(),
             result: 2,
@@ -67,7 +90,7 @@ fn summary() -> Summary {
         }],
         own: OwnSummary {
             events: 130_812,
-            mean_ns: Some(31.4),
+            median_ns: Some(31.4),
             share_of_wall: Some(0.0021),
             ..OwnSummary::default()
         },
@@ -84,7 +107,7 @@ apex: GPU busy about 41 % of 11.0 s (from 812 timed launches, 98 % of all covere
     31 %      12,000   4.10 µs  50 % registers, 0.25 waves      at::native::copy<float>
   memory: peak 3.00 GiB on devices (peaks: plain 3.00 GiB); 12 allocations and frees a second in the steady phase
   copies: host-to-device 1.00 GiB in 230 (50 % pageable)
-  waiting: 1.20 s in 340 synchronisations, 9.8 % of the wall time
+  waiting: 1.20 s in 340 synchronisations and 300 ms in 12 blocking copies, 12 % of the wall time; loading: 19.0 ms in 1 module or library, 85.2 ms in the first launches of 3 kernels
   errors: cuMemAlloc_v2 CUDA_ERROR_OUT_OF_MEMORY × 3
   kept in /state/x
   apex itself: 130,812 events, 31 ns each, 0.2 % of the wall time with sampling and look-ups; 0 lost, 0 damaged, 0 failures
@@ -92,11 +115,156 @@ apex: GPU busy about 41 % of 11.0 s (from 812 timed launches, 98 % of all covere
     assert_eq!(report(&summary(), Some("/state/x"), LAYOUT), expected);
 }
 
+fn fast_lines(fast: FastSummary) -> Vec<String> {
+    let summary = Summary { fast: Some(fast), ..summary() };
+    let text = report(&summary, None, LAYOUT);
+    text.lines().filter(|line| line.starts_with("  fast:")).map(str::to_owned).collect()
+}
+
+#[test]
+fn two_lines_say_what_the_queue_did() {
+    let direct = |reason: &str, launches| DirectLaunches { reason: reason.into(), launches };
+    let fast = FastSummary {
+        words: "launch".into(),
+        has_queue: true,
+        queued: 98_000,
+        in_graphs: 90_000,
+        graph_launches: 900,
+        changed_nodes: 4_500,
+        graphs: 12,
+        direct: vec![
+            direct("idle", 1_500),
+            direct("first", 400),
+            direct("form", 90),
+            direct("new", 10),
+        ],
+        lag_ns: Some(3_210.0),
+        saved_ns: Some(240_000_000),
+        costs: Some(LaunchCostsSummary::default()),
+        ..FastSummary::default()
+    };
+    let expected = [
+        "  fast: 98,000 of 100,000 launches queued, 90,000 of them sent as 900 graph launches; 2,000 directly: \
+         1,500 with nothing waiting, 400 first of their kind, 90 of a form that cannot wait, 10 for other reasons",
+        "  fast: a queued launch was sent 3.21 µs (median) after its call; 12 graphs made, 5.0 % of their nodes \
+         changed between launches; about 240 ms of launching saved, as launches cost an H200",
+    ];
+    assert_eq!(fast_lines(fast.clone()), expected);
+    let costs = Some(LaunchCostsSummary { measured_here: true, ..LaunchCostsSummary::default() });
+    let lost = FastSummary { saved_ns: Some(-2_000), costs, failed: 1, lag_ns: None, ..fast };
+    let said = fast_lines(lost).pop().unwrap();
+    assert!(said.ends_with("about 2.00 µs of launching lost, as launches cost here; 1 queued call refused by the driver"), "{said}");
+}
+
+#[test]
+fn a_queue_that_was_not_there_has_its_reason() {
+    let strict = FastSummary { words: "launch,strict".into(), ..FastSummary::default() };
+    let expected = [
+        "  fast: no launch waited in a queue: strict, so each call waited for the driver's answer",
+    ];
+    assert_eq!(fast_lines(strict), expected);
+    let alone = FastSummary { words: "launch".into(), ..FastSummary::default() };
+    assert!(fast_lines(alone)[0].contains("one processor"));
+    let unused = FastSummary { words: "launch".into(), has_queue: true, ..FastSummary::default() };
+    assert_eq!(fast_lines(unused), ["  fast: 0 of 0 launches queued"]);
+    let of_memory = FastSummary { words: "memory".into(), ..FastSummary::default() };
+    assert!(fast_lines(of_memory).is_empty());
+}
+
+#[test]
+fn a_line_says_what_the_pool_did() {
+    let pool = PoolSummary { served: 90, asked: 10, given_back: 1, stream_waits: 2 };
+    let fast = FastSummary { words: "memory".into(), pool: Some(pool), ..FastSummary::default() };
+    let expected = "  fast: 90 of 100 allocations served from freed memory; 1 block given back to the driver; a stream \
+                    waited for another 2 times because of it";
+    assert_eq!(fast_lines(fast.clone()), [expected]);
+    let unused =
+        FastSummary { pool: Some(PoolSummary { asked: 3, ..PoolSummary::default() }), ..fast };
+    assert_eq!(fast_lines(unused), [""; 0]);
+}
+
+#[test]
+fn what_is_missing_is_said_first_and_every_count_is_at_least() {
+    let mut lossy = summary();
+    lossy.own.lost = 265_068;
+    lossy.own.not_kept = 1;
+    let expected = "\
+apex: 265,068 events lost, so every count is at least what is said, 1 event not kept on disk; GPU busy at least about 41 % of 11.0 s (from 812 timed launches, 98 % of all covered); launch-bound at least 38 % (812 timed)
+  at least 140,000 kernels executed: at least 120,000 launches, at least 20,000 through at least 2,000 graph launches; NVIDIA H200, CUDA 13.0; exit code 0
+    time       calls      mean  occupancy                       kernel
+    31 %     ≥12,000   4.10 µs  50 % registers, 0.25 waves      at::native::copy<float>
+  memory: peak about 3.00 GiB on devices (peaks: plain 3.00 GiB); at least 12 allocations and frees a second in the steady phase
+  copies: host-to-device at least 1.00 GiB in at least 230 (50 % pageable)
+  waiting: at least 1.20 s in at least 340 synchronisations and at least 300 ms in at least 12 blocking copies, at least 12 % of the wall time; loading: at least 19.0 ms in at least 1 module or library, at least 85.2 ms in the first launches of at least 3 kernels
+  errors: cuMemAlloc_v2 CUDA_ERROR_OUT_OF_MEMORY × at least 3
+  apex itself: 130,812 events, 31 ns each, 0.2 % of the wall time with sampling and look-ups; 265,068 lost, 0 damaged, 0 failures, 1 not kept on disk
+";
+    assert_eq!(report(&lossy, None, LAYOUT), expected);
+    assert!(table(&lossy, By::Kernel, 10, LAYOUT).contains("≥12,000"));
+    let mut nameless = summary();
+    nameless.own.facts_lost = 1;
+    let text = report(&nameless, None, LAYOUT);
+    assert!(text.starts_with("apex: 1 fact lost, so kernels may lack their names; GPU busy about"));
+    assert!(!text.contains("at least"), "{text}");
+}
+
+#[test]
+fn one_of_a_kind_is_not_called_several() {
+    let mut one = summary();
+    (one.kernels_executed, one.launches, one.graph_launches, one.graph_kernels) = (1, 1, 0, 0);
+    one.gpu_busy.as_mut().unwrap().timed = 1;
+    (one.syncs.count, one.syncs.blocking_copies) = (1, 1);
+    (one.loads.first_launches, one.own.events, one.own.failures) = (1, 1, 1);
+    let text = report(&one, None, LAYOUT);
+    for words in [
+        "from 1 timed launch,",
+        "  1 kernel executed;",
+        "in 1 synchronisation and",
+        "in 1 blocking copy,",
+        "in 1 module or library,",
+        "in the first launch of 1 kernel",
+        "apex itself: 1 event,",
+        "1 failure",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
 #[test]
 fn the_report_never_exceeds_fifteen_lines() {
     let mut full = summary();
     full.kernels = vec![full.kernels[0].clone(); 50];
     assert_eq!(report(&full, Some("/state/x"), LAYOUT).lines().count(), 14);
+}
+
+#[test]
+fn a_count_that_is_a_bound_is_called_so() {
+    let open = Summary { open_graph_launches: 12, ..summary() };
+    let text = report(&open, None, LAYOUT);
+    let expected = "  at least 140,000 kernels executed: 120,000 launches, 20,000 through 2,000 graph launches \
+        (in 12 of them the GPU decided what else ran: conditional nodes, launches by kernels); NVIDIA";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn a_hang_names_its_call() {
+    let call = |pid, tid, function: &str, host_ns| UnderWay {
+        pid,
+        tid,
+        function: function.into(),
+        host_ns,
+    };
+    let mut hung = summary();
+    hung.under_way = vec![call(7, 1234, "cuCtxSynchronize", Some(12_300_000_000))];
+    let text = report(&hung, None, LAYOUT);
+    let expected = "\n  when it ended, thread 1234 was in cuCtxSynchronize for 12.3 s\n";
+    assert!(text.contains(expected), "{text}");
+    hung.processes = 2;
+    hung.under_way = vec![call(7, 8, "cuMemFree_v2", None); 5];
+    let one = "thread 8 of process 7 was in cuMemFree_v2";
+    let expected =
+        format!("\n  when it ended, {one}, {one}, {one}, 2 more threads were in calls\n");
+    assert!(report(&hung, None, LAYOUT).contains(&expected), "{}", report(&hung, None, LAYOUT));
 }
 
 #[test]
@@ -124,8 +292,58 @@ fn a_program_without_cuda_is_told_why() {
 fn tables_are_cut_to_their_rows_and_say_so() {
     let mut full = summary();
     full.kernels = vec![full.kernels[0].clone(); 50];
-    let text = table(&full, By::Kernel, 10, 100);
+    let text = table(&full, By::Kernel, 10, LAYOUT);
     assert_eq!(text.lines().count(), 12);
     assert!(text.ends_with("and 40 more; --json shows all\n"));
-    assert_eq!(table(&full, By::Stream, 10, 100).lines().count(), 1);
+    assert_eq!(table(&full, By::Stream, 10, LAYOUT).lines().count(), 1);
+}
+
+/// The text without the codes of colour, and those codes.
+fn split(text: &str) -> (String, Vec<&str>) {
+    let mut parts = text.split("\x1b[");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    let mut codes = Vec::new();
+    for part in parts {
+        let (code, words) = part.split_once('m').unwrap();
+        codes.push(code);
+        plain.push_str(words);
+    }
+    (plain, codes)
+}
+
+#[test]
+fn colour_adds_to_the_words_and_changes_none() {
+    let coloured = Layout { colour: true, ..LAYOUT };
+    let mut full = summary();
+    full.kernels.push(KernelSummary {
+        name: "rare".into(),
+        gpu: Some(GpuTime { share: 0.002, ..GpuTime::default() }),
+        ..KernelSummary::default()
+    });
+    let text = report(&full, Some("/state/x"), coloured);
+    let (plain, codes) = split(&text);
+    assert_eq!(plain, report(&full, Some("/state/x"), LAYOUT));
+    // The answer, exit code 0, the heading, a large share, a small one, errors, the place, our own cost.
+    assert_eq!(codes.join(" "), "1 0 32 0 2 0 1 0 2 0 31 0 2 0 2 0");
+    for by in [By::Kernel, By::Config, By::Stream, By::Thread] {
+        assert_eq!(split(&table(&full, by, 10, coloured)).0, table(&full, by, 10, LAYOUT));
+    }
+    let rows = table(&full, By::Kernel, 10, coloured);
+    assert!(
+        rows.contains("\n\x1b[1m 31 %\x1b[0m ") && rows.contains("\n\x1b[2m0.2 %\x1b[0m "),
+        "{rows}"
+    );
+}
+
+#[test]
+fn what_went_wrong_stands_out() {
+    let coloured = Layout { colour: true, ..LAYOUT };
+    let mut bad = summary();
+    bad.exit = Some(Exit { code: None, signal: Some(9) });
+    bad.own.lost = 3;
+    let text = report(&bad, None, coloured);
+    assert!(text.contains("\x1b[31mkilled by signal 9\x1b[0m"), "{text}");
+    assert!(text.contains("\x1b[33m  apex itself"), "{text}");
+    let none = Summary { command: vec!["ls".into()], ..Summary::default() };
+    assert!(report(&none, None, coloured).starts_with("\x1b[33mapex: no CUDA call"));
 }

@@ -4,10 +4,10 @@
 //! The whole fact also stands in the column `line` as the process wrote it: readers of other tools use
 //! the plain columns, apex itself reads the line and so never needs two descriptions of a fact.
 
+use super::parquet_file::write_table;
 use crate::Error;
 use crate::known::{Known, KnownProcess};
 use crate::names::Demangled;
-use crate::store::write_table;
 use apex_core::facts::Fact;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use std::path::Path;
@@ -55,21 +55,21 @@ fn gather<'a, T>(
 
 fn processes(known: &Known) -> Table {
     let rows: Vec<(u32, &KnownProcess)> = (0..).zip(&known.processes).collect();
-    let told = |known: &&KnownProcess| known.process.clone().unwrap_or_default();
+    let process_of = |known: &&KnownProcess| known.process.clone().unwrap_or_default();
     let ended: UInt64Array = rows.iter().map(|(_, known)| known.ended_ns).collect();
     vec![
         ("process", numbers(&rows), false),
         ("pid", whole(&rows, |known| u64::from(known.pid)), false),
-        ("parent", whole(&rows, |known| told(known).parent), false),
-        ("executable", text(&rows, |known| told(known).executable), false),
-        ("arguments", text(&rows, |known| told(known).arguments.join(" ")), false),
-        ("driver_version", whole(&rows, |known| told(known).driver_version), false),
-        ("driver_path", text(&rows, |known| told(known).driver_path), false),
+        ("parent", whole(&rows, |known| process_of(known).parent), false),
+        ("executable", text(&rows, |known| process_of(known).executable), false),
+        ("arguments", text(&rows, |known| process_of(known).arguments.join(" ")), false),
+        ("driver_version", whole(&rows, |known| process_of(known).driver_version), false),
+        ("driver_path", text(&rows, |known| process_of(known).driver_path), false),
         ("found_ns", whole(&rows, |known| known.found_ns), false),
         ("ended_ns", Arc::new(ended), true),
         ("refused_lines", whole(&rows, |known| known.refused), false),
         ("failures", text(&rows, |known| known.failures.join("\n")), false),
-        ("line", text(&rows, |known| Fact::Process(told(known)).line()), false),
+        ("line", text(&rows, |known| Fact::Process(process_of(known)).line()), false),
     ]
 }
 

@@ -1,8 +1,8 @@
 //! The counts of launches as the adviser wants them: by kernel with its needs, by device with its time.
 
 use super::fit::{chip, narrow, needs};
-use super::kernels::Times;
-use super::{ConfigKey, Tally};
+use super::times::Times;
+use super::{ConfigKey, HostTime, Tally};
 use crate::known::Known;
 use crate::names::Demangled;
 use apex_policy::LaunchShape;
@@ -28,12 +28,7 @@ impl Means<'_> {
 impl Tally {
     /// Mean GPU times, to be asked by kernel and shape.
     pub(crate) fn means(&self, known: &Known) -> Means<'_> {
-        let mut of_kernel: HashMap<(u32, u32), Times> = HashMap::new();
-        for (key, config) in &self.configs {
-            let times = of_kernel.entry((key.process, key.kernel)).or_default();
-            *times = times.plus(&config.times);
-        }
-        let mut means = Means { tally: self, of_kernel, scale: 1.0 };
+        let mut means = Means { tally: self, of_kernel: self.times_of_kernels(), scale: 1.0 };
         // A few launches speak for all, and those on an idle stream too loudly: together they cannot have
         // taken longer than there was time.
         let executed = self
@@ -120,11 +115,12 @@ impl Tally {
         self.graphs.get(&(process, graph)).map_or(0, |graph| graph.launches)
     }
 
-    /// Time in the calls of plain launches and of graph launches.
+    /// Plain launches and graph launches, and the time in their calls without what first launches loaded.
     pub(crate) fn launch_calls(&self) -> (Calls, Calls) {
+        let usual_ns = self.launch_host().mean_ns().unwrap_or(0.0);
         let plain = self.configs.values().fold(Calls::default(), |mut calls, config| {
             calls.count += config.executed;
-            calls.host_ns += config.host.total_ns() as f64;
+            calls.host_ns += config.host.without_loading_ns(usual_ns);
             calls
         });
         let graphs = self.graphs.values().fold(Calls::default(), |mut calls, graph| {
@@ -133,5 +129,17 @@ impl Tally {
             calls
         });
         (plain, graphs)
+    }
+
+    /// Kernels whose first launch took longer than the others, and by how much in all.
+    pub(super) fn first_launches(&self) -> (u64, f64) {
+        let usual_ns = self.launch_host().mean_ns().unwrap_or(0.0);
+        let longer = self.configs.values().map(|config| config.host.loading_ns(usual_ns));
+        let longer = longer.filter(|&loading_ns| loading_ns > 0.0);
+        longer.fold((0, 0.0), |(count, sum), loading_ns| (count + 1, sum + loading_ns))
+    }
+
+    fn launch_host(&self) -> HostTime {
+        self.configs.values().fold(HostTime::default(), |sum, config| sum.plus(&config.host))
     }
 }

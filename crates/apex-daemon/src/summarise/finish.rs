@@ -5,13 +5,13 @@
 
 use super::Tally;
 use super::busy::device_name;
-use super::kernels::Times;
+use super::times::{Times, share};
 use crate::known::Known;
 use crate::names::Demangled;
 use crate::summary::{
-    AllocSummary, Busy, CopySummary, DeviceSummary, ErrorSummary, Exit, FunctionSummary, GpuTime,
-    KernelSummary, LaunchBound, LoadSummary, MemorySummary, OwnSummary, SCHEMA, StreamSummary,
-    Summary, SyncSummary, ThreadSummary, Volume,
+    AllocSummary, Busy, CopySummary, DeviceSummary, ErrorSummary, Exit, FastSummary,
+    FunctionSummary, GpuTime, KernelSummary, LaunchBound, LoadSummary, MemorySummary, OwnSummary,
+    SCHEMA, StreamSummary, Summary, SyncSummary, ThreadSummary, UnderWay, Volume,
 };
 use apex_core::event::{AllocKind, Direction, TimeBasis};
 use std::collections::BTreeSet;
@@ -29,8 +29,14 @@ pub struct Frame {
     pub wall_ns: u64,
     /// How it ended.
     pub exit: Option<Exit>,
+    /// Calls that had not returned at the end of their process.
+    pub under_way: Vec<UnderWay>,
     /// Our own cost and losses; its number of events and share are worked out here.
     pub own: OwnSummary,
+    /// What `--fast` did.
+    pub fast: Option<FastSummary>,
+    /// Processes of which nothing is recorded, and why.
+    pub unrecorded: Vec<String>,
     /// Sentences for the user.
     pub notes: Vec<String>,
     /// Rows of each table at most.
@@ -62,6 +68,7 @@ impl Tally {
             launches,
             graph_launches,
             graph_kernels,
+            open_graph_launches: self.open_graph_launches(known),
             captured_launches: self.captured_launches,
             failed_launches: self.failed_launches,
             memory: self.memory(),
@@ -70,17 +77,25 @@ impl Tally {
             syncs: SyncSummary {
                 count: self.syncs.0,
                 waited_ns: self.syncs.1,
-                share_of_wall: share(self.syncs.1 as f64, frame.wall_ns as f64),
+                blocking_copies: self.blocking_copies.0,
+                blocking_copies_ns: self.blocking_copies.1,
+                share_of_wall: share(
+                    (self.syncs.1 + self.blocking_copies.1) as f64,
+                    frame.wall_ns as f64,
+                ),
             },
-            loads: LoadSummary { count: self.loads.0, bytes: self.loads.1, host_ns: self.loads.2 },
+            loads: self.loads(),
             errors: self.errors(),
+            under_way: frame.under_way.clone(),
             own: self.own(frame),
+            fast: frame.fast.clone(),
+            unrecorded: frame.unrecorded.clone(),
             notes: frame.notes.clone(),
             ..Summary::default()
         };
         self.kernels(known, names, &mut summary);
         self.busy(known, &mut summary);
-        summary.launch_bound = self.launch_bound();
+        summary.launch_bound = self.launch_bound(known, &summary);
         self.callers(&mut summary);
         summary.kernels.truncate(frame.most_rows);
         summary.configs.truncate(frame.most_rows);
@@ -146,25 +161,47 @@ impl Tally {
         names.len().max(1) as u64
     }
 
-    fn launch_bound(&self) -> Option<LaunchBound> {
+    fn open_graph_launches(&self, known: &Known) -> u64 {
+        let is_open = |&(process, graph): &(u32, u32)| {
+            let graph = known.process(process).and_then(|known| known.graphs.get(&graph));
+            graph.is_some_and(|graph| graph.conditional_nodes > 0 || graph.device_launch)
+        };
+        self.graphs.iter().filter(|(key, _)| is_open(key)).map(|(_, graph)| graph.launches).sum()
+    }
+
+    /// The GPU waits for launches while it has nothing to run and the program is in a launch call.
+    fn launch_bound(&self, known: &Known, summary: &Summary) -> Option<LaunchBound> {
+        let (found_idle, timed, basis, devices) = self.found_idle(known)?;
+        let (plain, graphs) = self.launch_calls();
+        let phase = summary.gpu_phase_ns as f64 * devices as f64;
+        let busy = summary.gpu_busy.as_ref().map_or(0.0, |busy| busy.share);
+        // Launches that found work before them kept nobody waiting.
+        let launching = share((plain.host_ns + graphs.host_ns) * found_idle, phase);
+        let basis = basis.word().into();
+        Some(LaunchBound { share: launching.min(1.0 - busy), found_idle, timed, basis })
+    }
+
+    /// Share of the launches that found nothing else to run, how many were looked at and how, devices used.
+    fn found_idle(&self, known: &Known) -> Option<(f64, u64, TimeBasis, u64)> {
         let exact = self.busy.totals();
         if exact.kernels > 0 {
-            return Some(LaunchBound {
-                share: share(exact.after_gap as f64, exact.kernels as f64),
-                timed: exact.kernels,
-                basis: TimeBasis::Cupti.word().into(),
-            });
+            let found_idle = share(exact.after_gap as f64, exact.kernels as f64);
+            return Some((found_idle, exact.kernels, TimeBasis::Cupti, exact.devices.max(1)));
         }
         let all = self.configs.values().map(|config| &config.times);
         let all = all.chain(self.graphs.values().map(|graph| &graph.times));
         let times = all.fold(Times::default(), Times::plus);
         let (busy, idle) = (times.of(TimeBasis::EventPair).0, times.of(TimeBasis::EventPairIdle).0);
         let timed = busy + idle;
-        (timed > 0).then(|| LaunchBound {
-            share: share(idle as f64, timed as f64),
-            timed,
-            basis: TimeBasis::EventPair.word().into(),
-        })
+        let found_idle = share(idle as f64, timed as f64);
+        (timed > 0).then(|| (found_idle, timed, TimeBasis::EventPair, self.devices_used(known)))
+    }
+
+    fn loads(&self) -> LoadSummary {
+        let (count, bytes, host_ns) = self.loads;
+        let (first_launches, first_launch_ns) = self.first_launches();
+        let first_launch_ns = first_launch_ns as u64;
+        LoadSummary { count, bytes, host_ns, first_launches, first_launch_ns }
     }
 
     fn callers(&self, summary: &mut Summary) {
@@ -275,9 +312,9 @@ impl Tally {
     fn own(&self, frame: &Frame) -> OwnSummary {
         let mut own = frame.own.clone();
         own.events = self.events;
-        own.share_of_wall = own.mean_ns.map(|mean| {
+        own.share_of_wall = own.median_ns.map(|median| {
             share(
-                mean * self.events as f64 + (own.sampling_ns + own.lookup_ns) as f64,
+                median * self.events as f64 + (own.sampling_ns + own.lookup_ns) as f64,
                 frame.wall_ns as f64,
             )
         });
@@ -301,8 +338,4 @@ fn devices(known: &Known) -> Vec<DeviceSummary> {
         }
     }
     found
-}
-
-pub(super) fn share(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole } else { 0.0 }
 }

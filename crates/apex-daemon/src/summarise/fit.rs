@@ -40,9 +40,9 @@ pub(crate) fn needs(kernel: &Kernel, dynamic_shared: u32) -> KernelNeeds {
 #[must_use]
 pub fn chip(device: &Device) -> Option<Chip> {
     let mut chip = Chip::for_capability(narrow(device.major), narrow(device.minor))?;
-    let overwrite = |field: &mut u32, told: u64| {
-        if told > 0 {
-            *field = narrow(told);
+    let overwrite = |field: &mut u32, reported: u64| {
+        if reported > 0 {
+            *field = narrow(reported);
         }
     };
     overwrite(&mut chip.max_threads_per_sm, device.threads_per_sm);

@@ -5,56 +5,15 @@
 //! because a pair on an idle stream includes the wait for the launch. CUPTI times every kernel, so there
 //! the sum itself is taken.
 
-use super::finish::share;
 use super::fit::fit;
+use super::times::{Mean, Times, share, total};
 use super::{ConfigKey, ConfigTally, GraphTally, Tally};
 use crate::known::Known;
 use crate::names::Demangled;
 use crate::summary::{ConfigSummary, GpuTime, KernelSummary, Summary};
 use apex_core::event::TimeBasis;
-use std::collections::BTreeMap;
-
-/// Number and sum of the measured times, by basis.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Times {
-    pub(super) by_basis: [(u64, u64); TimeBasis::ALL.len()],
-}
-
-/// A measured mean: nanoseconds, how many were timed, how.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mean {
-    pub(super) nanos: f64,
-    timed: u64,
-    basis: TimeBasis,
-}
-
-impl Times {
-    pub(super) fn mean(&self) -> Option<Mean> {
-        [TimeBasis::Cupti, TimeBasis::EventPair, TimeBasis::EventPairIdle].into_iter().find_map(
-            |basis| {
-                let (timed, sum) = self.by_basis[usize::from(basis.code())];
-                (timed > 0).then(|| Mean { nanos: sum as f64 / timed as f64, timed, basis })
-            },
-        )
-    }
-
-    pub(super) fn of(&self, basis: TimeBasis) -> (u64, u64) {
-        self.by_basis[usize::from(basis.code())]
-    }
-
-    pub(super) fn plus(mut self, other: &Times) -> Times {
-        for (sum, more) in self.by_basis.iter_mut().zip(other.by_basis) {
-            *sum = (sum.0 + more.0, sum.1.saturating_add(more.1));
-        }
-        self
-    }
-}
-
-/// GPU time over all executions.
-fn total(mean: Mean, executed: u64) -> f64 {
-    let executions = if mean.basis == TimeBasis::Cupti { mean.timed } else { executed };
-    mean.nanos * executions as f64
-}
+use apex_policy::amounts::counted;
+use std::collections::{BTreeMap, HashMap};
 
 /// Kernels of one name, as they are put together.
 #[derive(Default)]
@@ -66,12 +25,18 @@ struct Named {
 }
 
 impl Tally {
-    pub(super) fn kernels(&self, known: &Known, names: &mut Demangled, summary: &mut Summary) {
-        let mut of_kernel: BTreeMap<(u32, u32), Times> = BTreeMap::new();
+    /// Measured times by process and kernel, all shapes together.
+    pub(super) fn times_of_kernels(&self) -> HashMap<(u32, u32), Times> {
+        let mut of_kernel: HashMap<(u32, u32), Times> = HashMap::new();
         for (key, config) in &self.configs {
             let times = of_kernel.entry((key.process, key.kernel)).or_default();
             *times = times.plus(&config.times);
         }
+        of_kernel
+    }
+
+    pub(super) fn kernels(&self, known: &Known, names: &mut Demangled, summary: &mut Summary) {
+        let of_kernel = self.times_of_kernels();
         // In a fixed order, so that equal counts give equal documents.
         let configs: BTreeMap<&ConfigKey, &ConfigTally> = self.configs.iter().collect();
         let mut named: BTreeMap<String, Named> = BTreeMap::new();
@@ -150,7 +115,7 @@ impl Tally {
             let facts = known.process(process).and_then(|known| known.graphs.get(&graph));
             let nodes = facts.map_or(0, |facts| facts.kernel_nodes);
             Some(KernelSummary {
-                name: format!("graph {graph} of {nodes} kernels"),
+                name: format!("graph {graph} of {}", counted(nodes, "kernel", "kernels")),
                 mangled: format!("graph {process}.{graph}"),
                 graph: true,
                 calls: tally.launches,

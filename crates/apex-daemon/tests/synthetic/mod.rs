@@ -5,7 +5,7 @@ use apex_core::event::{
     ObjectKind, SyncKind, TimeBasis, What,
 };
 use apex_core::facts::{Device, Fact, Graph, Kernel, Process};
-use apex_core::ring::{ProcessMap, ProcessWord, RingWord, Writer};
+use apex_core::ring::{ProcessMap, ProcessWord, Writer};
 use apex_core::time::{Clock, ticks};
 use apex_daemon::row::call_named;
 use std::fs;
@@ -66,11 +66,13 @@ impl Program {
         program
     }
 
-    /// The process looks as if it had ended: no process has this id.
+    /// The process looks as if it had ended: it could have no lock, and no process has this id.
     pub(crate) fn end(self) {
         let file = fs::File::options().write(true).open(&self.path).unwrap();
         let nobody = u64::from(u32::MAX / 2);
-        file.write_all_at(&nobody.to_le_bytes(), 8 * ProcessWord::Pid as u64).unwrap();
+        for (word, value) in [(ProcessWord::Pid, nobody), (ProcessWord::Locked, 0)] {
+            file.write_all_at(&value.to_le_bytes(), 8 * word as u64).unwrap();
+        }
     }
 
     pub(crate) fn fact(&mut self, fact: &Fact) {
@@ -98,8 +100,7 @@ impl Program {
         let ticks = if matches!(what, What::GpuTime { .. }) { 0 } else { 1_000 };
         let call = CallId(call);
         let head = Head { call, result, start, ticks, device: 0, context: 1, stream };
-        self.writer.add(RingWord::OwnTicks, 50);
-        self.writer.add(RingWord::OwnCalls, 1);
+        self.writer.count_cost(50);
         self.writer.push(&Event { head, what });
     }
 

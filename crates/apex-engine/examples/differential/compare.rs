@@ -42,7 +42,7 @@ pub(crate) fn check(seed: u64) -> Verdict {
     if let Some(reason) = &kernel.unsupported {
         return Verdict::Different(format!("unsupported: {reason}\n{}", made.text));
     }
-    let Some(fast) = apex_engine::compile(&kernel.code, made.block) else {
+    let Some(fast) = apex_engine::compile(&kernel.code, made.block, None, false) else {
         return Verdict::NotCompiled;
     };
     let reference = run(kernel, &made, seed, None);
@@ -107,6 +107,7 @@ fn run(
         identity: Identity::default(),
         checked: false,
         jit: fast.is_some(),
+        window: None,
         services: Box::new(Quiet),
     });
     let grid = Grid::with_fast_tier(launch, device, fast).map_err(|fault| format!("{fault:?}"))?;

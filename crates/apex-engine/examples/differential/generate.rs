@@ -70,7 +70,7 @@ struct Kernel {
 /// Makes the kernel of a seed.
 pub(crate) fn kernel(seed: u64) -> Generated {
     let mut random = Random::new(seed);
-    let block = match random.below(8) {
+    let block = match random.below(12) {
         0 => [32, 1, 1],
         1 => [64, 1, 1],
         2 => [16, 4, 1],
@@ -78,6 +78,10 @@ pub(crate) fn kernel(seed: u64) -> Generated {
         4 => [16, 2, 2],
         5 => [33, 1, 1],
         6 => [32, 2, 1],
+        7 => [1, 1, 1],
+        8 => [7, 1, 1],
+        9 => [100, 1, 1],
+        10 => [16, 3, 1],
         _ => [10, 7, 1],
     };
     let grid = [1 + random.below(3) as u32, 1 + random.below(2) as u32, 1];
@@ -289,7 +293,7 @@ impl Kernel {
         let (d, a) = (self.int(), self.int());
         let (b, c) = (self.int_or_constant(), self.int_or_constant());
         let count = self.random.below(40);
-        let line = match self.random.below(30) {
+        let line = match self.random.below(33) {
             0 | 1 => format!("add.s32 {d}, {a}, {b};"),
             2 => format!("sub.s32 {d}, {a}, {b};"),
             3 => format!("mul.lo.s32 {d}, {a}, {b};"),
@@ -318,6 +322,24 @@ impl Kernel {
             26 => format!("bfe.u32 {d}, {a}, {}, {};", count, self.random.below(33)),
             27 => format!("shf.l.wrap.b32 {d}, {a}, {b}, {c};"),
             28 => format!("add.sat.s32 {d}, {a}, {b};"),
+            // Parts that stand on both sides, often.
+            29 | 30 => {
+                let (first, other) = (self.random.below(INTS), self.int());
+                let second = (first + 1) % INTS;
+                let (x, y) = if self.random.chance(50) {
+                    (format!("%r{second}"), format!("%r{first}"))
+                } else {
+                    (a, other)
+                };
+                format!("mov.v2.u32 {{%r{first}, %r{second}}}, {{{x}, {y}}};")
+            }
+            // The flag is set for all lanes: what a lane without one reads may be anything.
+            31 => {
+                let set = self.random.one_of(&["add", "sub"]);
+                self.line(&format!("{set}.cc.u32 {d}, {a}, {b};"));
+                let used = self.random.one_of(&["addc", "subc"]);
+                format!("{used}.u32 {}, {c}, {};", self.int(), self.int())
+            }
             _ => format!("mov.u32 {d}, {b};"),
         };
         self.line(&format!("{guard}{line}"));
@@ -444,12 +466,19 @@ impl Kernel {
                 self.wide()
             ),
             6 => format!("setp.{compare}.s16 {p}, {}, {};", self.half(), self.half()),
-            7 => format!(
-                "setp.{compare}.{}.s32 {p}, {}, {}, {q};",
-                self.random.one_of(&["and", "or", "xor"]),
-                self.int(),
-                self.int_or_constant()
-            ),
+            7 => {
+                let first = self.random.below(PREDICATES);
+                let both = match self.random.below(2) {
+                    0 => p,
+                    _ => format!("%p{first}|%p{}", (first + 1) % PREDICATES),
+                };
+                format!(
+                    "setp.{compare}.{}.s32 {both}, {}, {}, {q};",
+                    self.random.one_of(&["and", "or", "xor"]),
+                    self.int(),
+                    self.int_or_constant()
+                )
+            }
             8 => format!(
                 "{}.pred {p}, {q}, {};",
                 self.random.one_of(&["and", "or", "xor"]),

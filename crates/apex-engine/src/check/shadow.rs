@@ -3,7 +3,7 @@
 //! Races are looked for between warps: lanes of one warp order themselves in ways that no
 //! barrier shows (`bar.warp.sync`, shuffles), and to report those would drown the rest.
 
-use crate::interpret::Access;
+use crate::site::Access;
 
 /// Several warps have read the byte.
 const MANY: u8 = 0xfe;

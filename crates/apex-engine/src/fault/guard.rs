@@ -8,17 +8,20 @@
 //! owns no lock, and whatever memory it owns is lost. Faults of everyone else go to the
 //! handler that was there before.
 
+use super::operand::{self, Registers};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::{Once, OnceLock};
 
-/// A memory fault, as the processor told it.
+/// A memory fault, as the processor reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemoryFault {
     /// The address, where the processor knows it (not for addresses no page can have).
     pub(crate) address: Option<u64>,
     /// The machine instruction.
     pub(crate) instruction: usize,
+    /// The registers before it.
+    pub(crate) registers: Registers,
 }
 
 /// What one guarded call leaves for the handler.
@@ -37,13 +40,13 @@ thread_local! {
 }
 
 /// Calls `body`; a memory fault inside ends it at once.
-pub(crate) fn protect<F: FnOnce()>(body: F) -> Result<(), MemoryFault> {
+pub(crate) fn protect<F: FnOnce()>(body: F) -> Result<(), Box<MemoryFault>> {
     install();
     let mut body = Some(body);
     let mut context = Context {
         stack: 0,
         outer: INNERMOST.get(),
-        fault: MemoryFault { address: None, instruction: 0 },
+        fault: MemoryFault { address: None, instruction: 0, registers: Registers::default() },
     };
     let context_pointer = &raw mut context;
     INNERMOST.set(context_pointer);
@@ -53,7 +56,7 @@ pub(crate) fn protect<F: FnOnce()>(body: F) -> Result<(), MemoryFault> {
     INNERMOST.set(context.outer);
     // SAFETY: the handler wrote through the same pointer while `enter` ran.
     let fault = unsafe { (&raw const (*context_pointer).fault).read_volatile() };
-    if faulted == 0 { Ok(()) } else { Err(fault) }
+    if faulted == 0 { Ok(()) } else { Err(Box::new(fault)) }
 }
 
 extern "C" fn call<F: FnOnce()>(data: *mut c_void) {
@@ -174,6 +177,22 @@ unsafe extern "C" fn leave() {
     )
 }
 
+/// Ends the innermost guarded call of this thread as a fault does, with no address.
+///
+/// # Safety
+/// A call is under way, and the frames in between own nothing that must be given back.
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe fn leave_call() -> ! {
+    // SAFETY: the caller's; the context lives on this thread's stack while its call runs.
+    unsafe { leave_at((*INNERMOST.get()).stack) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn leave_at(stack: usize) -> ! {
+    core::arch::naked_asm!("mov rsp, rdi", "jmp {leave}", leave = sym leave)
+}
+
 struct Previous(libc::sigaction);
 
 static PREVIOUS: [OnceLock<Previous>; 2] = [const { OnceLock::new() }; 2];
@@ -212,10 +231,12 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut c_v
     // below the interrupted frame, because `protect` unregisters it before it returns.
     unsafe {
         let machine = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext;
-        // SI_KERNEL: the address is none that pages have, and is not told.
+        // SI_KERNEL: the address is none that pages have, and is not reported.
         let address = ((*info).si_code != 0x80).then(|| (*info).si_addr() as u64);
+        let kept = operand::registers(machine);
         let (instruction, stack) = registers(machine);
-        (*innermost).fault = MemoryFault { address, instruction: *instruction as usize };
+        (*innermost).fault =
+            MemoryFault { address, instruction: *instruction as usize, registers: kept };
         *instruction = (leave as *const () as usize) as _;
         *stack = (*innermost).stack as _;
     }

@@ -6,9 +6,10 @@
 use super::context::{Context, Outcome};
 use super::file::lanes_of;
 use super::half::{Half, halves};
-use super::memory::{Access, addresses};
+use super::memory::addresses;
 use crate::code::{Address, AtomOp, BinaryOp, Mode, Order, Reg, Space, Src, Ty};
 use crate::number::{canonical, flush};
+use crate::site::Access;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 /// What is in memory after the operation.

@@ -4,18 +4,21 @@
 //! lies in this structure. Barriers count threads one by one, so divergent arrival works;
 //! threads that ended count as arrived.
 
-use super::context::{Context, Outcome, Stopped};
-use super::facts::Facts;
-use super::file::{File, lanes_of};
-use super::memory::{Access, RANK_SHIFT};
+use super::blame::Blame;
+use super::checked::checker;
+use super::context::{Context, Stopped};
+use super::facts::{Facts, Tier};
+use super::file::File;
+use super::memory::RANK_SHIFT;
 use super::special::thread_of;
 use super::warp::{Pause, State, Warp};
 use crate::check::Checker;
-use crate::code::{BarrierMode, LANES, Pc, Space, Step};
+use crate::code::{BarrierMode, LANES, Pc, Space};
+use crate::fault::Fault;
 use crate::fault::guard::{self, MemoryFault};
-use crate::fault::{Fault, Place};
 use crate::frame::{BlockFrame, NOT_STOPPED, TURN_FUEL, WarpFrame};
 use crate::interpret::arena::Arena;
+use crate::site::Site;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -116,11 +119,15 @@ impl BlockRun {
         let width = code.width.clamp(1, LANES as u32);
         let count = facts.threads().div_ceil(width) as usize;
         let file_bytes = (code.file_bytes as usize).next_multiple_of(64);
-        let stride = (code.local_bytes as usize + code.stack_bytes as usize).next_multiple_of(16);
+        let stride = code.local_stride();
+        // Registers end at a multiple of 64, which is enough for nearly all.
+        let align = code.local_align.max(64) as usize;
+        let room = if align > 64 { align } else { 0 };
         let shared_bytes = facts.shared_bytes() as usize;
         let shared_room = shared_bytes.next_multiple_of(1024);
         let local_bytes = stride * LANES;
-        let total = (file_bytes + local_bytes).checked_mul(count)?.checked_add(shared_room)?;
+        let total =
+            (file_bytes + local_bytes).checked_mul(count)?.checked_add(shared_room + room)?;
         let arena = Arena::take(total.max(64))?;
         let base = arena.base();
         let shared = base;
@@ -134,6 +141,8 @@ impl BlockRun {
             grid: facts.grid,
             threads: facts.block,
             cluster: facts.cluster,
+            own: base,
+            own_bytes: arena.bytes() as u64,
             sm: 0,
             sms: identity.multiprocessors,
             fuel: 0,
@@ -151,6 +160,7 @@ impl BlockRun {
                 let (registers, local) = unsafe {
                     let files = base.add(shared_room);
                     let locals = files.add(file_bytes * count);
+                    let locals = locals.add(locals.addr().next_multiple_of(align) - locals.addr());
                     (files.add(file_bytes * index), locals.add(local_bytes * index))
                 };
                 Warp::new(WarpFrame {
@@ -162,6 +172,7 @@ impl BlockRun {
                     lanes: u32::MAX >> (32 - lanes),
                     pc: 0,
                     compact: 0,
+                    lane: 0,
                 })
             })
             .collect::<Vec<_>>();
@@ -173,7 +184,7 @@ impl BlockRun {
             live: 0,
             cluster: std::ptr::null_mut(),
             fault: None,
-            checker: facts.device.checked.then(|| Box::new(Checker::new(facts))),
+            checker: checker(facts),
             instructions: 0,
             free_fuel: 0,
             round: None,
@@ -194,7 +205,8 @@ impl BlockRun {
         self.barriers.clear();
         self.live = self.facts.threads();
         self.fault = None;
-        self.round = self.facts.whole_warps.then_some(0);
+        self.facts.warms(self.instructions);
+        self.round = self.facts.tier().is_some_and(Tier::starts).then_some(0);
         self.fresh = true;
         if self.round.is_none() || std::mem::take(&mut self.single) {
             for warp in &mut self.warps {
@@ -204,6 +216,12 @@ impl BlockRun {
         if let Some(checker) = &mut self.checker {
             checker.reset();
         }
+    }
+
+    /// True when there is compiled code from now on.
+    #[inline]
+    pub(super) fn warms(&self) -> bool {
+        self.facts.warms(self.instructions)
     }
 
     pub(crate) fn facts(&self) -> &Facts {
@@ -234,6 +252,19 @@ impl BlockRun {
         self.arena.bytes()
     }
 
+    /// Whether memory belongs to the block itself or is shared in its cluster: what its threads share, what each has,
+    /// parameters.
+    pub(crate) fn owns(&self, address: u64, bytes: u64) -> bool {
+        let within = |base: u64, length: u64| {
+            let offset = address.wrapping_sub(base);
+            offset < length && length - offset >= bytes
+        };
+        within(self.frame.own as u64, self.frame.own_bytes)
+            || within(self.frame.params as u64, self.param_bytes())
+            || self.peer_of(address).is_some()
+            || self.facts.workspace_holds(address)
+    }
+
     /// Rank in the cluster.
     pub(crate) fn rank(&self) -> u32 {
         let [x, y, z] = std::array::from_fn(|n| self.frame.block[n] % self.frame.cluster[n]);
@@ -253,8 +284,8 @@ impl BlockRun {
     }
 
     /// Where a step of a thread stands.
-    pub(crate) fn place(&self, pc: Pc, thread: Option<u32>) -> Place {
-        Place {
+    pub(crate) fn place(&self, pc: Pc, thread: Option<u32>) -> Site {
+        Site {
             kernel: self.facts.kernel.name.clone(),
             line: self.facts.code().steps.get(pc as usize).map_or(0, |step| step.line),
             block: self.frame.block,
@@ -311,7 +342,7 @@ impl BlockRun {
             state = catch_unwind(AssertUnwindSafe(|| body(self)));
         });
         if let Err(fault) = result {
-            self.memory_fault(fault);
+            self.memory_fault(&fault);
             return BlockState::Failed;
         }
         state.unwrap_or_else(|_| {
@@ -387,8 +418,11 @@ impl BlockRun {
         if self.warps.iter().any(waits) && peers > self.live {
             return BlockState::Waiting;
         }
-        let pc = self.warps.iter().find_map(|warp| warp.groups.first()).map_or(0, |group| group.pc);
-        let place = self.place(pc, None);
+        let first = self.warps.iter().find_map(|warp| Some((warp, warp.groups.first()?)));
+        let (pc, thread) = first.map_or((0, None), |(warp, group)| {
+            (group.pc, Some(warp.frame.first_thread + group.mask.trailing_zeros()))
+        });
+        let place = self.place(pc, thread);
         self.fault.get_or_insert(Fault::Deadlock(place));
         BlockState::Failed
     }
@@ -546,49 +580,21 @@ impl BlockRun {
     }
 
     /// Turns a fault of the host into one of the kernel.
-    fn memory_fault(&mut self, fault: MemoryFault) {
+    fn memory_fault(&mut self, fault: &MemoryFault) {
         let current = self.current();
         let warp = &mut self.warps[current];
-        let compiled = self.facts.fast.as_ref().and_then(|fast| fast.step_at(fault.instruction));
+        let compiled = self.facts.tier().and_then(|tier| tier.fast.step_at(fault.instruction));
         // Compiled code does not note its steps.
-        let (pc, mask) = compiled.map_or(warp.now, |step| (step, warp.frame.lanes));
+        let (pc, mask) = compiled.map_or(warp.now, |(step, _)| (step, warp.frame.lanes));
         let warp: *mut Warp = warp;
         let x = self.context(warp, mask, pc);
-        let blamed = super::blame::lane(&x, fault.address, compiled.is_some());
-        let place = x.place(blamed.map(|(lane, ..)| lane));
-        let address = fault.address.or(blamed.map(|(_, address, _)| address));
-        let bytes = blamed.map_or(0, |(.., bytes)| bytes);
-        self.fault.get_or_insert(Fault::IllegalAddress { place, address, bytes });
-    }
-
-    /// Checked mode: looks at an access before it is made. All lanes are looked at, so that
-    /// the report counts them all.
-    pub(crate) fn check_access(
-        &mut self,
-        x: &Context,
-        at: &[u64; LANES],
-        bytes: u32,
-        access: Access,
-    ) -> Outcome {
-        let Some(mut checker) = self.checker.take() else { return Ok(()) };
-        let mut bad = None;
-        for lane in lanes_of(x.mask()) {
-            if !checker.access(self, x, lane, at[lane], bytes, access) {
-                bad = bad.or(Some((lane, at[lane])));
-            }
-        }
-        self.checker = Some(checker);
-        match bad {
-            Some((lane, address)) => Err(x.bad_address(lane, address, bytes)),
-            None => Ok(()),
-        }
-    }
-
-    /// Checked mode: looks at the registers of a step before it is executed.
-    pub(crate) fn check_step(&mut self, x: &Context, step: &Step) {
-        if let Some(mut checker) = self.checker.take() {
-            checker.step(self, x, step);
-            self.checker = Some(checker);
-        }
+        let blamed = match compiled {
+            // SAFETY: the instruction was found there, and the launch holds the code.
+            Some((_, toucher)) => unsafe { super::blame::compiled(&x, fault, toucher) },
+            None => super::blame::interpreted(&x, fault.address),
+        };
+        let place = x.place(blamed.lane);
+        let Blame { address, bytes, access, .. } = blamed;
+        self.fault.get_or_insert(Fault::IllegalAddress { place, address, bytes, access });
     }
 }

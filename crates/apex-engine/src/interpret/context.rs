@@ -3,8 +3,9 @@
 use super::block::BlockRun;
 use super::file::{File, Span};
 use super::warp::Warp;
-use crate::code::{Guard, Pc, Reg, Src};
-use crate::fault::{Fault, Place};
+use crate::code::{Guard, Pc, Reg, Space, Src};
+use crate::fault::Fault;
+use crate::site::{Access, Site};
 
 /// The step went wrong; the fault lies in the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +70,7 @@ impl Context {
     }
 
     /// Where this step stands, for a report.
-    pub(crate) fn place(&self, lane: Option<usize>) -> Place {
+    pub(crate) fn place(&self, lane: Option<usize>) -> Site {
         let thread = lane.map(|lane| self.warp().frame.first_thread + lane as u32);
         self.block().place(self.pc, thread)
     }
@@ -86,9 +87,15 @@ impl Context {
         self.fail(Fault::IllegalInstruction { place, reason: reason.into() })
     }
 
-    pub(crate) fn bad_address(&self, lane: usize, address: u64, bytes: u32) -> Stopped {
+    pub(crate) fn bad_address(
+        &self,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+        access: Option<(Access, Space)>,
+    ) -> Stopped {
         let place = self.place(Some(lane));
-        let _ = self.fail(Fault::IllegalAddress { place, address: Some(address), bytes });
+        let _ = self.fail(Fault::IllegalAddress { place, address: Some(address), bytes, access });
         Stopped
     }
 }

@@ -1,56 +1,16 @@
 //! Copies that run beside the program, and the barriers that count them.
 //!
-//! A copy is done where it stands. An mbarrier is one word: arrivals still missing (bits 0
-//! to 19), arrivals per phase (20 to 39), bytes still missing (40 to 60, signed) and the
-//! phase (61 to 63). The token that `arrive` gives is the word itself.
+//! A copy is done where it stands. The token that `arrive` gives is the barrier's word itself.
+
+pub(super) mod tensor;
 
 use super::atomic::{combine, update};
 use super::context::{Context, Outcome};
 use super::file::lanes_of;
-use super::memory::{Access, addresses, peek, poke, stretch};
-use crate::code::{Address, CopyBulk, Guard, Mbarrier, MbarrierOp, Space, Src};
-
-const COUNT: u64 = (1 << 20) - 1;
-const BYTES: u64 = (1 << 21) - 1;
-
-/// The fields of the word.
-#[derive(Clone, Copy)]
-struct Word {
-    missing: u64,
-    expected: u64,
-    bytes: i64,
-    phase: u64,
-}
-
-impl Word {
-    fn of(bits: u64) -> Word {
-        let bytes = (bits >> 40 & BYTES) as i64;
-        Word {
-            missing: bits & COUNT,
-            expected: bits >> 20 & COUNT,
-            bytes: bytes << 43 >> 43,
-            phase: bits >> 61,
-        }
-    }
-
-    fn bits(self) -> u64 {
-        self.missing | self.expected << 20 | (self.bytes as u64 & BYTES) << 40 | self.phase << 61
-    }
-
-    /// After a change: a phase is over when nothing is missing.
-    fn settled(mut self) -> Word {
-        if self.missing == 0 && self.bytes == 0 {
-            self.phase = (self.phase + 1) & 7;
-            self.missing = self.expected;
-        }
-        self
-    }
-
-    fn arrived(mut self, count: u64) -> Word {
-        self.missing = self.missing.saturating_sub(count);
-        self.settled()
-    }
-}
+use super::memory::{addresses, in_block, peek, poke, stretch};
+use crate::code::{Address, CopyBulk, Mbarrier, MbarrierOp, Space};
+use crate::mbarrier::{COUNT, Word};
+use crate::site::Access;
 
 /// Changes a barrier and gives what it was.
 fn change(address: u64, f: impl Fn(Word) -> Word) -> u64 {
@@ -122,6 +82,13 @@ pub(crate) fn mbarrier(x: &Context, it: &Mbarrier) -> Outcome {
     Ok(())
 }
 
+/// Tells a barrier in shared memory that bytes have arrived.
+pub(super) fn complete(x: &Context, lane: usize, barrier: Address, bytes: i64) -> Outcome {
+    let at = addresses(&x.only(1 << lane), Space::Shared, barrier, 8, Access::Atomic)?;
+    change(at[lane], |word| completed(word, bytes));
+    Ok(())
+}
+
 fn completed(mut word: Word, bytes: i64) -> Word {
     word.bytes -= bytes;
     word.settled()
@@ -139,71 +106,56 @@ pub(crate) fn arrive(x: &Context, address: Address, space: Space, no_inc: bool) 
     Ok(())
 }
 
-/// `cp.async`.
-pub(crate) fn small(
-    x: &Context,
-    dst: Address,
-    src: Address,
-    size: u32,
-    bytes: Option<Src>,
-    ignore: Option<Guard>,
-) -> Outcome {
-    let to = addresses(x, Space::Shared, dst, size, Access::Write)?;
-    let skipped = ignore.map_or(0, |guard| x.file().guard(guard));
+/// `cp.async.bulk`.
+pub(crate) fn bulk(x: &Context, it: &CopyBulk) -> Outcome {
     for lane in lanes_of(x.mask()) {
-        let wanted = bytes.map_or(size, |bytes| (x.get(bytes, lane) as u32).min(size));
-        let wanted = if skipped >> lane & 1 == 1 { 0 } else { wanted };
-        let from = if wanted == 0 {
-            0
-        } else {
-            addresses(&x.only(1 << lane), Space::Global, src, size, Access::Read)?[lane]
+        let size = x.get(it.size, lane) as u32;
+        let from = stretch(x, lane, it.src.0, it.src.1, size, Access::Read)?;
+        let Some(blocks) = it.blocks.map(|blocks| x.get(blocks, lane) as u16) else {
+            copied(x, lane, it, from, (it.dst, it.mbarrier))?;
+            continue;
         };
-        let mut room = [0u8; 16];
-        for (index, byte) in room.iter_mut().enumerate().take(wanted.min(16) as usize) {
-            // SAFETY: checked by `addresses`.
-            *byte = unsafe { peek(from + index as u64) };
-        }
-        for (index, byte) in room.into_iter().enumerate().take(size.min(16) as usize) {
-            // SAFETY: checked by `addresses`.
-            unsafe { poke(to[lane] + index as u64, byte) };
+        // The same place in each of the blocks.
+        for rank in (0..16).filter(|rank| blocks >> rank & 1 == 1) {
+            let there = |address| in_block(x, lane, address, rank);
+            let to = ((Space::Shared, there(it.dst.1)), it.mbarrier.map(there));
+            copied(x, lane, it, from, to)?;
         }
     }
     Ok(())
 }
 
-/// `cp.async.bulk`.
-pub(crate) fn bulk(x: &Context, it: &CopyBulk) -> Outcome {
-    for lane in lanes_of(x.mask()) {
-        let size = x.get(it.size, lane) as u32;
-        let to = stretch(x, lane, it.dst.0, it.dst.1, size, Access::Write)?;
-        let from = stretch(x, lane, it.src.0, it.src.1, size, Access::Read)?;
-        match it.reduce {
-            None => {
-                let source = std::ptr::with_exposed_provenance::<u8>(from as usize);
-                let target = std::ptr::with_exposed_provenance_mut::<u8>(to as usize);
-                // SAFETY: checked by `stretch`; pages that are not there are the guard's affair.
-                unsafe { std::ptr::copy(source, target, size as usize) };
-            }
-            Some((op, ty)) => {
-                let step = ty.bits() / 8;
-                for offset in (0..size / step).map(|index| u64::from(index * step)) {
-                    // SAFETY: as above; bulk copies are aligned to 16 bytes.
-                    unsafe {
-                        let value = match step {
-                            2 => peek::<u16>(from + offset).into(),
-                            4 => peek::<u32>(from + offset).into(),
-                            _ => peek::<u64>(from + offset),
-                        };
-                        update(to + offset, step, |old| combine(op, ty, old, value, 0, false));
-                    }
+/// Copies to one place, and tells its barrier.
+fn copied(
+    x: &Context,
+    lane: usize,
+    it: &CopyBulk,
+    from: u64,
+    ((space, to), barrier): ((Space, Address), Option<Address>),
+) -> Outcome {
+    let size = x.get(it.size, lane) as u32;
+    let to = stretch(x, lane, space, to, size, Access::Write)?;
+    match it.reduce {
+        None => {
+            let source = std::ptr::with_exposed_provenance::<u8>(from as usize);
+            let target = std::ptr::with_exposed_provenance_mut::<u8>(to as usize);
+            // SAFETY: checked by `stretch`; pages that are not there are the guard's affair.
+            unsafe { std::ptr::copy(source, target, size as usize) };
+        }
+        Some((op, ty)) => {
+            let step = ty.bits() / 8;
+            for offset in (0..size / step).map(|index| u64::from(index * step)) {
+                // SAFETY: as above; bulk copies are aligned to 16 bytes.
+                unsafe {
+                    let value = match step {
+                        2 => peek::<u16>(from + offset).into(),
+                        4 => peek::<u32>(from + offset).into(),
+                        _ => peek::<u64>(from + offset),
+                    };
+                    update(to + offset, step, |old| combine(op, ty, old, value, 0, false));
                 }
             }
         }
-        if let Some(barrier) = it.mbarrier {
-            let lone = x.only(1 << lane);
-            let at = addresses(&lone, Space::Shared, barrier, 8, Access::Atomic)?;
-            change(at[lane], |word| completed(word, size.into()));
-        }
     }
-    Ok(())
+    barrier.map_or(Ok(()), |barrier| complete(x, lane, barrier, size.into()))
 }

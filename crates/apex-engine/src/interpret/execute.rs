@@ -37,6 +37,7 @@ pub(crate) fn is_plain(inst: &Inst) -> bool {
             | Inst::Redux { .. }
             | Inst::Elect { .. }
             | Inst::Mma(_)
+            | Inst::Wgmma(_)
             | Inst::WmmaMemory(_)
             | Inst::MatrixMemory { .. }
             | Inst::MatrixTranspose { .. }
@@ -57,6 +58,7 @@ pub(crate) fn members(x: &Context, inst: &Inst) -> u32 {
 }
 
 /// Executes a step. Steps that move lanes do nothing here.
+#[expect(clippy::too_many_lines, reason = "a table: who executes each instruction")]
 pub(crate) fn one(x: &Context, inst: &Inst) -> Outcome {
     let span = x.span;
     let known = match inst {
@@ -213,15 +215,14 @@ pub(crate) fn one(x: &Context, inst: &Inst) -> Outcome {
             }
             true
         }
-        Inst::CopyAsync { dst, src, size, bytes, ignore } => {
-            return copy::small(x, *dst, *src, *size, *bytes, *ignore);
-        }
         Inst::CopyAsyncArrive { address, space, no_inc } => {
             return copy::arrive(x, *address, *space, *no_inc);
         }
+        Inst::CopyTensor(it) => return copy::tensor::copy(x, it),
         Inst::CopyBulk(it) => return copy::bulk(x, it),
         Inst::Mbarrier(it) => return copy::mbarrier(x, it),
         Inst::Mma(it) => return matrix::mma(x, it),
+        Inst::Wgmma(it) => return matrix::warpgroup::mma(x, it),
         Inst::WmmaMemory(it) => return matrix_memory::wmma(x, it),
         Inst::MatrixMemory { store, number, transposed, shape, space, registers, address } => {
             return matrix_memory::rows(
@@ -347,7 +348,7 @@ fn mapa(x: &Context, shared: bool, dst: Reg, a: Src, rank: Src) -> Outcome {
             if shared { address as u32 & own } else { block.shared_offset(address) as u32 & own };
         let marked = offset | (rank + 1) << memory::RANK_SHIFT;
         let Some(host) = block.peer_address(marked, 0) else {
-            return Err(x.bad_address(lane, address, 0));
+            return Err(x.bad_address(lane, address, 0, None));
         };
         x.set(dst, lane, if shared { marked.into() } else { host });
     }

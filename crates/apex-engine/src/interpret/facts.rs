@@ -1,9 +1,9 @@
 //! What all blocks of a launch share.
 
 use crate::check::Findings;
-use crate::code::{Code, Inst, Order, Space};
+use crate::code::{Code, Inst, Order, Pc, Space};
 use crate::device::Device;
-use crate::frame::FastTier;
+use crate::frame::{Compiled, FastTier, Later};
 use crate::kernel::Kernel;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -27,6 +27,49 @@ impl Workspace {
     }
 }
 
+/// The compiled code of a launch.
+pub(crate) struct Tier {
+    pub(crate) fast: Arc<dyn FastTier>,
+    /// Its entry for each step, or [`NO_ENTRY`].
+    pub(crate) entries: Vec<u32>,
+    /// For whole warps, and how many of these a block has.
+    pub(crate) whole: Option<Compiled>,
+    pub(crate) whole_warps: usize,
+    /// For the last warp where that is not whole.
+    pub(crate) last: Option<Compiled>,
+    /// Every warp can run compiled code.
+    pub(crate) runs_all: bool,
+}
+
+impl Tier {
+    fn new(fast: Arc<dyn FastTier>, code: &Code, threads: u32) -> Tier {
+        let mut entries = vec![NO_ENTRY; code.steps.len()];
+        // Compiled code is entered at the start of a block.
+        for start in code.blocks.iter().map(|block| block.steps.start) {
+            if let (Some(entry), Some(place)) = (fast.entry(start), entries.get_mut(start as usize))
+            {
+                *place = entry;
+            }
+        }
+        let width = code.width.max(1);
+        let (whole_warps, rest) = ((threads / width) as usize, threads % width);
+        let whole = fast.function(width);
+        let last = fast.function(rest);
+        let runs_all = (whole.is_some() || whole_warps == 0) && (last.is_some() || rest == 0);
+        Tier { fast, entries, whole, whole_warps, last, runs_all }
+    }
+
+    /// Blocks can begin with all warps in compiled code.
+    pub(crate) fn starts(&self) -> bool {
+        self.runs_all && self.entry(0).is_some()
+    }
+
+    /// The entry at a step.
+    pub(crate) fn entry(&self, pc: Pc) -> Option<u32> {
+        self.entries.get(pc as usize).copied().filter(|&entry| entry != NO_ENTRY)
+    }
+}
+
 /// The launch, as every block sees it.
 pub(crate) struct Facts {
     pub(crate) kernel: Arc<Kernel>,
@@ -39,11 +82,12 @@ pub(crate) struct Facts {
     params: Vec<u128>,
     pub(crate) workspace: Option<Box<Workspace>>,
     pub(crate) grid_id: u64,
-    pub(crate) fast: Option<Arc<dyn FastTier>>,
-    /// Entry of the compiled code for each step, or [`NO_ENTRY`]; empty without it.
-    pub(crate) entries: Vec<u32>,
-    /// Every warp has all its lanes and can begin in compiled code.
-    pub(crate) whole_warps: bool,
+    /// The compiled code, from the start or once it pays.
+    tier: OnceLock<Tier>,
+    /// Where it comes from.
+    later: Option<Box<dyn Later>>,
+    /// Steps of warps that a worker interprets before it asks for compiled code.
+    patience: AtomicU64,
     /// See [`Self::polls`]; most launches never ask.
     polls: OnceLock<bool>,
     pub(crate) stop: AtomicBool,
@@ -56,6 +100,7 @@ impl Facts {
         launch: crate::kernel::Launch,
         device: Arc<Device>,
         fast: Option<Arc<dyn FastTier>>,
+        later: Option<Box<dyn Later>>,
     ) -> Facts {
         static GRIDS: AtomicU64 = AtomicU64::new(1);
         let mut params = vec![0u128; launch.params.len().div_ceil(16)];
@@ -64,24 +109,11 @@ impl Facts {
             full[..bytes.len()].copy_from_slice(bytes);
             *word = u128::from_le_bytes(full);
         }
-        let entries = fast.as_ref().map_or_else(Vec::new, |fast| {
-            let code = &launch.kernel.code;
-            let mut entries = vec![NO_ENTRY; code.steps.len()];
-            // Compiled code is entered at the start of a block.
-            for start in code.blocks.iter().map(|block| block.steps.start) {
-                if let (Some(entry), Some(place)) =
-                    (fast.entry(start), entries.get_mut(start as usize))
-                {
-                    *place = entry;
-                }
-            }
-            entries
-        });
         let threads: u32 = launch.block.iter().product();
-        let width = launch.kernel.code.width.max(1);
-        let starts = entries.first().is_some_and(|&entry| entry != NO_ENTRY);
+        let code = &launch.kernel.code;
+        let tier = fast.map_or_else(OnceLock::new, |fast| Tier::new(fast, code, threads).into());
+        let patience = later.as_ref().map_or(u64::MAX, |later| later.patience());
         Facts {
-            whole_warps: starts && threads.is_multiple_of(width),
             polls: OnceLock::new(),
             workspace: launch.cooperative.then(Workspace::new),
             kernel: launch.kernel,
@@ -92,12 +124,46 @@ impl Facts {
             dynamic_shared: launch.dynamic_shared,
             params,
             grid_id: GRIDS.fetch_add(1, Ordering::Relaxed),
-            fast,
-            entries,
+            tier,
+            later,
+            patience: patience.into(),
             stop: AtomicBool::new(false),
             findings: Findings::default(),
             started: Instant::now(),
         }
+    }
+
+    /// The compiled code, once there is some.
+    #[inline]
+    pub(crate) fn tier(&self) -> Option<&Tier> {
+        self.tier.get()
+    }
+
+    /// A worker has interpreted so many steps of warps since it last told. True when there is compiled code now, which
+    /// there was not before.
+    #[inline]
+    pub(crate) fn warms(&self, steps: u64) -> bool {
+        steps >= self.patience.load(Ordering::Relaxed) && self.compile()
+    }
+
+    #[cold]
+    fn compile(&self) -> bool {
+        // One worker compiles; the others go on meanwhile.
+        if self.patience.swap(u64::MAX, Ordering::Relaxed) == u64::MAX {
+            return false;
+        }
+        let fast = self.later.as_ref().and_then(|later| later.form());
+        let tier = fast.map(|fast| Tier::new(fast, self.code(), self.threads()));
+        tier.is_some_and(|tier| self.tier.set(tier).is_ok())
+    }
+
+    /// A worker tells how many steps of warps it has interpreted.
+    pub(crate) fn interpreted(&self, steps: u64) {
+        let Some(later) = self.later.as_ref().filter(|_| steps > 0) else { return };
+        later.add(steps);
+        let less = |patience: u64| (patience != u64::MAX).then(|| patience.saturating_sub(steps));
+        // Nothing is wrong where compiling has begun meanwhile.
+        let _ = self.patience.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     pub(crate) fn code(&self) -> &Code {

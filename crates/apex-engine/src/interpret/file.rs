@@ -12,6 +12,16 @@ use std::mem::MaybeUninit;
 /// All lanes of a narrow warp.
 pub(crate) const LOWER_HALF: u32 = 0xffff;
 
+/// How many lanes there are, where they are the lowest ones of a whole warp.
+#[inline(always)]
+pub(crate) fn dense(mask: u32) -> Option<usize> {
+    match mask {
+        u32::MAX => Some(LANES),
+        LOWER_HALF => Some(LANES / 2),
+        _ => None,
+    }
+}
+
 /// What a lane of a register is in memory.
 pub(crate) trait Cell: Copy + 'static {
     fn from_bits(bits: u128) -> Self;
@@ -309,9 +319,11 @@ macro_rules! wide {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> bool $body:block) => {
         $(#[$meta])*
         #[allow(clippy::too_many_arguments, reason = "an instruction's fields")]
+        #[allow(clippy::too_many_lines, reason = "long ones are tables: a line for each operation")]
         $vis fn $name($($arg: $ty),*) -> bool {
             #[inline(always)]
             #[allow(clippy::too_many_arguments, reason = "an instruction's fields")]
+            #[allow(clippy::too_many_lines, reason = "as above")]
             fn body($($arg: $ty),*) -> bool $body
             #[cfg(target_arch = "x86_64")]
             {

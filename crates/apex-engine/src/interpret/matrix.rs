@@ -5,6 +5,8 @@
 //! exactly or nearly so, and rounded once at the end. That is nearer to the true sum than
 //! the hardware's own order, which it does not disclose.
 
+pub(super) mod warpgroup;
+
 use super::context::{Context, Outcome};
 use super::file::lanes_of;
 use super::float::fma64;
@@ -30,7 +32,7 @@ impl MmaType {
     }
 
     /// The number that the bits of an element stand for.
-    fn value(self, bits: u64) -> f64 {
+    pub(super) fn value(self, bits: u64) -> f64 {
         match self {
             MmaType::F16 => widen(bits, Format::F16),
             MmaType::Bf16 => widen(bits, Format::BF16),
@@ -94,7 +96,7 @@ pub(crate) fn wmma_place(
 }
 
 /// Row and column of element `part_index` of register `register`, for `mma`.
-fn mma_place(
+pub(super) fn mma_place(
     part: Part,
     ty: MmaType,
     lane: usize,
@@ -281,7 +283,7 @@ impl Product<'_> {
 }
 
 /// The sum in the type of the result.
-fn finish(to: MmaType, factor: MmaType, sum: f64, satfinite: bool) -> u64 {
+pub(super) fn finish(to: MmaType, factor: MmaType, sum: f64, satfinite: bool) -> u64 {
     if factor.integer() {
         let exact = sum as i64;
         return if satfinite {

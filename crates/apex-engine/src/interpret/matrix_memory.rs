@@ -3,8 +3,9 @@
 use super::context::{Context, Outcome};
 use super::file::lanes_of;
 use super::matrix::{Part, extent, wmma_place};
-use super::memory::{Access, addresses, peek, poke, stretch};
+use super::memory::{addresses, peek, poke, stretch};
 use crate::code::{Address, LANES, MatrixShape, Reg, Space, Src, WmmaMemory};
+use crate::site::Access;
 
 /// `wmma.load` and `wmma.store`.
 pub(crate) fn wmma(x: &Context, it: &WmmaMemory) -> Outcome {

@@ -5,22 +5,16 @@
 //! as they were, so that the lane to blame can be found from them.
 
 use super::context::{Context, Outcome, Stopped};
-use super::file::{Cell, LOWER_HALF, Scratch, lanes_of, wide};
+use super::file::{Cell, Scratch, dense, lanes_of, wide};
+use super::reach;
 use crate::code::{Address, Class, LANES, Order, Reg, Space, Src, Ty};
 use crate::fault::Fault;
+use crate::site::Access;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Shared addresses of other blocks of the cluster carry the block's rank plus one above
 /// this bit; a block's own shared memory is far smaller.
 pub(crate) const RANK_SHIFT: u32 = 24;
-
-/// What an access does, for checked mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    Read,
-    Write,
-    Atomic,
-}
 
 /// Host addresses of an access for the lanes that take part, checked for alignment and,
 /// where it is known, for size.
@@ -33,13 +27,15 @@ pub(crate) fn addresses(
 ) -> Result<[u64; LANES], Stopped> {
     let mut out = [0u64; LANES];
     if !plan(x, space, address, bytes, &mut out) {
-        resolve(x, space, &mut out, bytes)?;
+        resolve(x, space, &mut out, bytes, access)?;
         if misplaced(x, &out, bytes) {
             return Err(misaligned(x, &out, bytes));
         }
     }
     if x.block().checker.is_some() {
         x.block().check_access(x, &out, bytes, access)?;
+    } else if matches!(space, Space::Generic | Space::Global) {
+        reach::check(x, &out, bytes, access)?;
     }
     Ok(out)
 }
@@ -85,43 +81,17 @@ fn plan(x: &Context, space: Space, address: Address, bytes: u32, out: &mut [u64;
         }
         // Shared addresses have 32 bits, and wrap.
         let kept = if space == Space::Shared { 0xffff_ffff } else { u64::MAX };
-        let mut most = 0;
         for at in out.iter_mut() {
             *at &= kept;
         }
-        match dense(x.mask()) {
-            Some(count) => {
-                for &at in &out[..count] {
-                    most = most.max(at);
-                }
-            }
-            None => {
-                for lane in lanes_of(x.mask()) {
-                    most = most.max(out[lane]);
-                }
-            }
-        }
-        if most > limit {
+        if over_lanes(x.mask(), out, u64::max) > limit {
             return false;
         }
         for (lane, at) in out.iter_mut().enumerate() {
             *at = base.wrapping_add(*at).wrapping_add(stride * lane as u64);
         }
     }
-    let mut any = 0;
-    match dense(x.mask()) {
-        Some(count) => {
-            for &at in &out[..count] {
-                any |= at;
-            }
-        }
-        None => {
-            for lane in lanes_of(x.mask()) {
-                any |= out[lane];
-            }
-        }
-    }
-    if any & low == 0 {
+    if over_lanes(x.mask(), out, |any, at| any | at) & low == 0 {
         return true;
     }
     if space != Space::Generic && space != Space::Global {
@@ -133,18 +103,24 @@ fn plan(x: &Context, space: Space, address: Address, bytes: u32, out: &mut [u64;
 }
 }
 
-/// How many lanes there are, where they are the lowest ones of a whole warp.
+/// One number of the values of all lanes that take part, from zero on.
 #[inline(always)]
-fn dense(mask: u32) -> Option<usize> {
-    match mask {
-        u32::MAX => Some(LANES),
-        LOWER_HALF => Some(LANES / 2),
-        _ => None,
+fn over_lanes(mask: u32, values: &[u64; LANES], join: impl Fn(u64, u64) -> u64) -> u64 {
+    match dense(mask) {
+        Some(count) => values[..count].iter().fold(0, |all, &value| join(all, value)),
+        None => lanes_of(mask).fold(0, |all, lane| join(all, values[lane])),
     }
 }
 
 /// Turns offsets in a space into host addresses.
-fn resolve(x: &Context, space: Space, out: &mut [u64; LANES], bytes: u32) -> Result<(), Stopped> {
+fn resolve(
+    x: &Context,
+    space: Space,
+    out: &mut [u64; LANES],
+    bytes: u32,
+    access: Access,
+) -> Result<(), Stopped> {
+    let access = Some((access, space));
     match space {
         Space::Generic | Space::Global => {}
         Space::Shared => {
@@ -157,7 +133,7 @@ fn resolve(x: &Context, space: Space, out: &mut [u64; LANES], bytes: u32) -> Res
                 } else {
                     match block.peer_address(offset as u32, bytes) {
                         Some(address) => address,
-                        None => return Err(x.bad_address(lane, offset, bytes)),
+                        None => return Err(x.bad_address(lane, offset, bytes, access)),
                     }
                 };
             }
@@ -168,7 +144,7 @@ fn resolve(x: &Context, space: Space, out: &mut [u64; LANES], bytes: u32) -> Res
             for lane in lanes_of(x.mask()) {
                 let offset = out[lane];
                 if offset.saturating_add(bytes.into()) > stride {
-                    return Err(x.bad_address(lane, offset, bytes));
+                    return Err(x.bad_address(lane, offset, bytes, access));
                 }
                 out[lane] = base + stride * lane as u64 + offset;
             }
@@ -179,7 +155,7 @@ fn resolve(x: &Context, space: Space, out: &mut [u64; LANES], bytes: u32) -> Res
             for lane in lanes_of(x.mask()) {
                 let offset = out[lane];
                 if offset.saturating_add(bytes.into()) > size {
-                    return Err(x.bad_address(lane, offset, bytes));
+                    return Err(x.bad_address(lane, offset, bytes, access));
                 }
                 out[lane] = base + offset;
             }
@@ -207,6 +183,13 @@ fn misaligned(x: &Context, out: &[u64; LANES], bytes: u32) -> Stopped {
     Stopped
 }
 
+/// A lane's address in shared memory, as it is in the block of a rank.
+pub(super) fn in_block(x: &Context, lane: usize, address: Address, rank: u32) -> Address {
+    let own = x.get(address.base, lane).wrapping_add(address.offset as u64);
+    let place = own & ((1 << RANK_SHIFT) - 1) | u64::from(rank + 1) << RANK_SHIFT;
+    Address { base: Src::Imm(place), offset: 0 }
+}
+
 /// The host address of `bytes` of one lane, with no alignment asked for.
 pub(crate) fn stretch(
     x: &Context,
@@ -219,9 +202,11 @@ pub(crate) fn stretch(
     let x = x.only(1 << lane);
     let mut out = [0u64; LANES];
     out[lane] = x.get(address.base, lane).wrapping_add(address.offset as u64);
-    resolve(&x, space, &mut out, bytes)?;
+    resolve(&x, space, &mut out, bytes, access)?;
     if x.block().checker.is_some() {
         x.block().check_access(&x, &out, bytes, access)?;
+    } else if matches!(space, Space::Generic | Space::Global) {
+        reach::one(&x, lane, out[lane], bytes, access)?;
     }
     Ok(out[lane])
 }

@@ -7,7 +7,7 @@
 //! single warps goes on. It comes back here when all stand together again.
 
 use super::block::{BlockRun, BlockState};
-use super::facts::NO_ENTRY;
+use super::facts::Tier;
 use super::warp::{State, Warp};
 use crate::code::{BarrierMode, Inst, Pc};
 use crate::fault::Fault;
@@ -47,29 +47,18 @@ impl BlockRun {
         let facts = self.facts_pointer();
         // SAFETY: the block holds its facts for as long as it lives.
         let facts = unsafe { &*facts };
-        let function = facts.fast.as_ref()?.function();
-        let frame = &raw mut self.frame;
+        let tier = facts.tier()?;
         loop {
             if facts.stop.load(Ordering::Relaxed) {
                 self.fault.get_or_insert(Fault::Cancelled);
                 return Some(BlockState::Failed);
             }
-            let entry = facts.entries[pc as usize];
-            if entry == NO_ENTRY {
+            let Some(entry) = tier.entry(pc) else {
                 self.leave(pc, 0, Stopped(0), None);
                 return None;
-            }
-            let warps = self.warps.as_mut_ptr();
+            };
             let count = self.warps.len();
-            // SAFETY: all lanes of all warps stand at this entry; the frames are alive, and each is
-            // the first field of its warp.
-            let stopped = Stopped(unsafe {
-                self.frame.fuel = TURN_FUEL;
-                self.frame.burnt = 0;
-                self.frame.stopped = NOT_STOPPED;
-                self.frame.last_warp = &raw mut (*warps.add(count - 1)).frame;
-                function(frame, &raw mut (*warps).frame, entry)
-            });
+            let stopped = self.round_of(tier, entry)?;
             *fuel -= (self.frame.burnt + TURN_FUEL - self.frame.fuel).max(0);
             let fresh = std::mem::take(&mut self.fresh);
             let index = self.current();
@@ -109,20 +98,49 @@ impl BlockRun {
         }
     }
 
+    /// Calls compiled code for all warps, or up to the first that stops in another way than those before it. Gives how
+    /// the last one stopped.
+    fn round_of(&mut self, tier: &Tier, entry: u32) -> Option<Stopped> {
+        let whole = tier.whole_warps;
+        let parts = [(0..whole, tier.whole), (whole..self.warps.len(), tier.last)];
+        self.frame.fuel = TURN_FUEL;
+        self.frame.burnt = 0;
+        self.frame.stopped = NOT_STOPPED;
+        let frame = &raw mut self.frame;
+        let warps = self.warps.as_mut_ptr();
+        let mut result = None;
+        for (part, function) in parts {
+            if part.is_empty() {
+                continue;
+            }
+            if result.is_some() {
+                if self.current() + 1 < part.start
+                    || !result.is_some_and(|last| Stopped(self.frame.stopped).with(last))
+                {
+                    break;
+                }
+                self.frame.burnt += TURN_FUEL - self.frame.fuel;
+                self.frame.fuel = TURN_FUEL;
+            }
+            let function = function?;
+            // SAFETY: all lanes of all warps stand at this entry; the frames are alive, and each is
+            // the first field of its warp.
+            result = Some(Stopped(unsafe {
+                self.frame.last_warp = &raw mut (*warps.add(part.end - 1)).frame;
+                function(frame, &raw mut (*warps.add(part.start)).frame, entry)
+            }));
+        }
+        result
+    }
+
     /// Where all warps stand, when all are whole and at one entry.
     fn together(&self) -> Option<Pc> {
         let facts = self.facts();
-        facts.fast.as_ref()?;
         let pc = self.warps.first()?.groups.first()?.pc;
-        if *facts.entries.get(pc as usize)? == NO_ENTRY {
-            return None;
-        }
+        facts.tier().filter(|tier| tier.runs_all)?.entry(pc)?;
         let stands = |warp: &Warp| match warp.groups.as_slice() {
             [group] => {
-                group.pc == pc
-                    && group.state == State::Ready
-                    && group.mask == warp.frame_lanes()
-                    && group.mask.count_ones() == facts.code().width
+                group.pc == pc && group.state == State::Ready && group.mask == warp.frame_lanes()
             }
             _ => false,
         };

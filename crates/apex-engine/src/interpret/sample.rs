@@ -3,21 +3,27 @@
 //! Filtering follows the CUDA guide: weights have 8 bits of fraction. Results are four
 //! channels; those a texel lacks are 0.
 
+mod flat;
+
 use super::atomic::{combine, update};
 use super::context::{Context, Outcome};
 use super::file::lanes_of;
 use super::memory::{peek, poke};
-use crate::code::{self, AtomOp, Geometry, SurfaceClamp, TextureOp, TextureQuery, Ty};
+use crate::code::{self, AtomOp, Geometry, LANES, SurfaceClamp, TextureOp, TextureQuery, Ty};
 use crate::fault::Fault;
 use crate::number::format::{f16_to_f32, f32_to_f16};
 use crate::texture::{AddressMode, Channel, Filter, Image, Surface, Texture};
+use flat::{index, result};
 
 /// Executes `tex`, `tld4`, `txq`, `suld`, `sust`, `sured` or `suq`.
 pub(crate) fn texture(x: &Context, it: &code::Texture) -> Outcome {
+    if sampled_flat(x, it) {
+        return Ok(());
+    }
     for lane in lanes_of(x.mask()) {
         let handle = x.get(it.handle, lane);
         if handle == 0 || !handle.is_multiple_of(8) {
-            return Err(x.bad_address(lane, handle, 8));
+            return Err(x.bad_address(lane, handle, 8, None));
         }
         match it.op {
             TextureOp::SurfaceLoad
@@ -45,6 +51,19 @@ pub(crate) fn texture(x: &Context, it: &code::Texture) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Samples for all lanes by the short way, where they name one texture and it serves; else false.
+fn sampled_flat(x: &Context, it: &code::Texture) -> bool {
+    let handle = x.get(it.handle, x.mask().trailing_zeros() as usize % LANES);
+    let same = |lane| x.get(it.handle, lane) == handle;
+    let samples = it.op == TextureOp::Sample && handle != 0 && handle.is_multiple_of(8);
+    if !samples || !lanes_of(x.mask()).all(same) {
+        return false;
+    }
+    let place = std::ptr::with_exposed_provenance::<Texture>(handle as usize);
+    // SAFETY: a handle is the address of a descriptor that the driver keeps alive.
+    flat::sample(x, it, unsafe { &*place })
 }
 
 /// # Safety
@@ -206,31 +225,9 @@ fn cube([x, y, z]: [f32; 3], layer: u32) -> Point {
     Point { at, dimensions: 2, slice: layer * 6 + face }
 }
 
-/// Index of a texel on an axis, or `None` outside with a border.
-fn index(texture: &Texture, axis: usize, index: i64, size: u32) -> Option<u32> {
-    let size = i64::from(size.max(1));
-    let mode = match texture.address[axis] {
-        AddressMode::Wrap | AddressMode::Mirror if !texture.normalized => AddressMode::Clamp,
-        mode => mode,
-    };
-    let within = match mode {
-        AddressMode::Wrap => index.rem_euclid(size),
-        AddressMode::Mirror => {
-            let around = index.rem_euclid(2 * size);
-            if around < size { around } else { 2 * size - 1 - around }
-        }
-        AddressMode::Clamp => index.clamp(0, size - 1),
-        AddressMode::Border if (0..size).contains(&index) => index,
-        AddressMode::Border => return None,
-    };
-    Some(within as u32)
-}
-
 /// A coordinate in texels.
 fn scaled(texture: &Texture, point: Point, axis: usize, size: u32) -> f32 {
-    let value = if point.at[axis].is_finite() { point.at[axis] } else { 0.0 };
-    let value = if texture.normalized { value * size as f32 } else { value };
-    value.clamp(-1e9, 1e9)
+    flat::scaled(texture, point.at[axis], size)
 }
 
 fn at_or_border(texture: &Texture, image: &Image, point: Point, at: [i64; 3], ty: Ty) -> [f64; 4] {
@@ -340,17 +337,6 @@ fn linear(value: f64) -> f64 {
     if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
 }
 
-/// The bits of a result.
-fn result(ty: Ty, texture: &Texture, image: &Image, value: [f64; 4]) -> [u32; 4] {
-    let floats = image.channel == Channel::Float || texture.normalized_float && image.bits < 32;
-    value.map(|value| match (ty, floats) {
-        (_, true) => (value as f32).to_bits(),
-        // f64 holds every 32-bit integer; the bits are the integer's whatever type reads them.
-        (_, false) if value < 0.0 => value as i32 as u32,
-        (_, false) => value as u32,
-    })
-}
-
 /// A place in a surface, or `None` outside.
 fn surface_place(
     x: &Context,
@@ -401,7 +387,7 @@ fn surface(x: &Context, it: &code::Texture, lane: usize, handle: u64) -> Outcome
     let Some(at) = surface_place(x, it, lane, image, bytes) else {
         if it.clamp == SurfaceClamp::Trap {
             let place = x.place(Some(lane));
-            return x.fail(Fault::IllegalAddress { place, address: None, bytes });
+            return x.fail(Fault::IllegalAddress { place, address: None, bytes, access: None });
         }
         for dst in it.dsts.iter().flatten() {
             x.set(*dst, lane, 0);

@@ -152,10 +152,19 @@ fn conversion(text: &[u8], arguments: &mut Arguments) -> Option<(Vec<u8>, usize)
     while matches!(text.get(at), Some(b'h' | b'l' | b'j' | b'z' | b't' | b'L' | b'q')) {
         at += 1;
     }
-    let length = &text[start..at];
     let kind = *text.get(at)?;
+    Some((converted(&text[start..at], kind, spec, arguments)?, at + 1))
+}
+
+/// What a conversion of a kind gives: `length` stands before it, `spec` is the format up to there.
+fn converted(
+    length: &[u8],
+    kind: u8,
+    mut spec: Vec<u8>,
+    arguments: &mut Arguments,
+) -> Option<Vec<u8>> {
     let wide = matches!(length, b"l" | b"ll" | b"j" | b"z" | b"t" | b"q" | b"L");
-    let result = match kind {
+    Some(match kind {
         b'%' => b"%".to_vec(),
         b'd' | b'i' => {
             let value = match length {
@@ -225,8 +234,7 @@ fn conversion(text: &[u8], arguments: &mut Arguments) -> Option<(Vec<u8>, usize)
             })
         }
         _ => return None,
-    };
-    Some((result, at + 1))
+    })
 }
 
 /// A width or a precision, perhaps from an argument.

@@ -248,20 +248,17 @@ fn float(span: Span, op: TernaryOp, ty: Ty, mode: Mode, dst: Reg, a: Src, b: Src
 pub(crate) fn carry(span: Span, inst: &Inst) {
     match *inst {
         Inst::Carry { sub, ty, dst, a, b, carry_in, carry_out } => {
-            with_carry(span, ty, dst, carry_in, carry_out, |lane, flag| {
+            // Without a carry coming in, a sum begins with none and a difference with no borrow.
+            with_carry(span, ty, dst, (carry_in, sub), carry_out, |lane, flag| {
                 let (a, b) = (span.file.wide(a, lane), span.file.wide(b, lane));
                 let modulus = 1u128 << ty.bits();
-                if sub {
-                    let taken = b + u128::from(flag);
-                    ((a + modulus).wrapping_sub(taken) & (modulus - 1), a < taken)
-                } else {
-                    let sum = a + b + u128::from(flag);
-                    (sum & (modulus - 1), sum >= modulus)
-                }
+                let b = if sub { b ^ (modulus - 1) } else { b };
+                let sum = a + b + u128::from(flag);
+                (sum & (modulus - 1), sum >= modulus)
             });
         }
         Inst::MadCarry { high, ty, dst, a, b, c, carry_in, carry_out } => {
-            with_carry(span, ty, dst, carry_in, carry_out, |lane, flag| {
+            with_carry(span, ty, dst, (carry_in, false), carry_out, |lane, flag| {
                 let [a, b, c] = [a, b, c].map(|src| span.file.get(src, lane));
                 let product = match ty {
                     Ty::S32 => (i64::from(a as i32) * i64::from(b as i32)) as u64 as u128,
@@ -283,11 +280,12 @@ fn with_carry(
     span: Span,
     ty: Ty,
     dst: Reg,
-    carry_in: Option<Reg>,
+    (carry_in, without): (Option<Reg>, bool),
     carry_out: Option<Reg>,
     f: impl Fn(usize, bool) -> (u128, bool),
 ) {
-    let flags = carry_in.map_or(0, |register| span.file.predicate(register));
+    let none = if without { u32::MAX } else { 0 };
+    let flags = carry_in.map_or(none, |register| span.file.predicate(register));
     let mask = (1u128 << ty.bits()) - 1;
     let mut out = 0u32;
     for lane in lanes_of(span.mask) {

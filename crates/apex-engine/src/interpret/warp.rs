@@ -18,7 +18,7 @@ mod waits;
 use super::block::BlockRun;
 use super::context::{Context, Stopped};
 use super::execute;
-use super::facts::{Facts, NO_ENTRY};
+use super::facts::Facts;
 use crate::code::{Inst, LANES, Pc, Reg, Step};
 use crate::frame::WarpFrame;
 use compiled::Entered;
@@ -276,7 +276,8 @@ impl Warp {
             let steps: &[Step] = &facts.code().steps;
             let Group { mut pc, mask, .. } = (&(*warp).groups)[chosen];
             let mut limit = (*warp).limit(chosen, pc);
-            let enters = !facts.entries.is_empty() && mask == (*warp).live;
+            let tier = facts.tier().filter(|_| mask == (*warp).live);
+            let enters = |pc| tier.is_some_and(|tier| tier.entry(pc).is_some());
             let mut interpret_one = false;
             let context = (*block).context(warp, mask, pc);
             loop {
@@ -284,7 +285,7 @@ impl Warp {
                     (&mut (*warp).groups)[chosen].pc = pc;
                     return Ok(Turn::Again);
                 }
-                if enters && !interpret_one && facts.entries[pc as usize] != NO_ENTRY {
+                if !interpret_one && enters(pc) {
                     match Self::compiled(block, warp, chosen, facts, pc)? {
                         Entered::Left => return Ok(Turn::Again),
                         Entered::Over => return Ok(Turn::Over),
@@ -367,6 +368,10 @@ impl Warp {
             (*block).frame.fuel -= 1;
             (*warp).quantum -= 1;
             let crowded = (*warp).groups.len() > 1;
+            if (*block).warms() {
+                (&mut (*warp).groups)[chosen].pc = pc;
+                return Some(Turn::Again);
+            }
             if (*block).frame.fuel > 0 && !(crowded && (*warp).quantum <= 0) {
                 return None;
             }

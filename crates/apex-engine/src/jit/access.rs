@@ -4,7 +4,7 @@
 //! else goes lane by lane. Where only some lanes take part, the lanes are visited one after
 //! the other in a loop, lowest first, as the interpreter does.
 
-use super::address::Place;
+use super::address::LaneAddresses;
 use super::emit::Emit;
 use super::value::{Form, vector_type};
 use crate::code::{Address, Class, Pc, Reg, Space, Ty};
@@ -56,23 +56,22 @@ impl Emit<'_, '_> {
             && !(uniform && taking_part.some)
         {
             let place = self.place(pc, space, address, total)?;
-            if dsts.len() != 1 {
-                return None;
-            }
             return self.unless_whole(
                 pc,
                 &taking_part,
                 |emit| emit.load(pc, space, ty, dsts, address),
-                |emit| emit.masked_load(&place, ty, dsts, taking_part.mask),
+                |emit| emit.masked_load(pc, (space, address), &place, ty, dsts, taking_part.mask),
             );
         }
         // Where one lane takes part, the address all of them have is a good one.
         let taking_part = self.taking_part.take();
         let place = self.place(pc, space, address, total);
+        let mask = taking_part.as_ref().map(|taking_part| taking_part.mask);
         self.taking_part = taking_part;
         let place = place?;
+        self.reach(pc, (space, address), &place, total, mask);
         match place {
-            Place::Regular { pointer, offset, stride: 0 } => {
+            LaneAddresses::Regular { pointer, offset, stride: 0 } => {
                 for (index, dst) in dsts.iter().enumerate() {
                     if let Some(dst) = dst {
                         let at = offset + index as i32 * bytes as i32;
@@ -81,10 +80,12 @@ impl Emit<'_, '_> {
                 }
                 Some(())
             }
-            Place::Regular { pointer, offset, stride } if stride == total => {
+            LaneAddresses::Regular { pointer, offset, stride }
+                if stride == total && self.is_whole() =>
+            {
                 self.load_beside(ty, dsts, pointer, offset)
             }
-            Place::Lanes { ref vectors, base: Some(_), offset } => {
+            LaneAddresses::Lanes { ref vectors, base: Some(_), offset } => {
                 let bad = self.any_outside(&vectors.clone(), offset, total);
                 self.unless(pc, bad, |emit| emit.load_lanes(&place, ty, dsts))
             }
@@ -116,6 +117,7 @@ impl Emit<'_, '_> {
 
     pub(super) fn load_uniform(&mut self, dst: Reg, ty: Ty, pointer: Value, at: i32) {
         let class = self.class(dst);
+        self.touches_for(0);
         if ty.bits() >= 32 && self.home(dst) != super::value::Home::Scalar {
             // As a floating number it comes to a vector register without a detour.
             let (one, all) = if class == Class::B64 { (F64, F64X2) } else { (F32, F32X4) };
@@ -157,60 +159,15 @@ impl Emit<'_, '_> {
                 let vector = (0..parts)
                     .map(|part| {
                         let at = offset + part as i32 * 16;
+                        self.touches_for(part * 16 / (ty.bits() as usize / 8));
                         self.build.ins().load(lanes, theirs(), pointer, at)
                     })
                     .collect();
                 self.write(*dst, Form::Vector(vector));
             }
-            (32, [_, _]) => {
-                let (mut even, mut odd) = (Vec::new(), Vec::new());
-                for part in 0..self.parts(Class::B32) {
-                    let at = offset + part as i32 * 32;
-                    let low = self.build.ins().load(I32X4, theirs(), pointer, at);
-                    let high = self.build.ins().load(I32X4, theirs(), pointer, at + 16);
-                    even.push(self.every_other(low, high, false));
-                    odd.push(self.every_other(low, high, true));
-                }
-                for (dst, vector) in dsts.iter().zip([even, odd]) {
-                    if let Some(dst) = dst {
-                        self.write(*dst, Form::Vector(vector));
-                    }
-                }
-            }
-            (32, [_, _, _, _]) => {
-                let mut vectors = [const { Vec::new() }; 4];
-                for part in 0..self.parts(Class::B32) {
-                    let rows = [0, 1, 2, 3].map(|row| {
-                        let at = offset + part as i32 * 64 + row * 16;
-                        self.build.ins().load(I32X4, theirs(), pointer, at)
-                    });
-                    for (vector, column) in vectors.iter_mut().zip(self.transpose(rows)) {
-                        vector.push(column);
-                    }
-                }
-                for (dst, vector) in dsts.iter().zip(vectors) {
-                    if let Some(dst) = dst {
-                        self.write(*dst, Form::Vector(vector));
-                    }
-                }
-            }
-            (64, [_, _]) => {
-                let mut vectors = [const { Vec::new() }; 2];
-                for part in 0..self.parts(Class::B64) {
-                    let at = offset + part as i32 * 32;
-                    let low = self.build.ins().load(I64X2, theirs(), pointer, at);
-                    let high = self.build.ins().load(I64X2, theirs(), pointer, at + 16);
-                    let pair = self.transpose64(low, high);
-                    for (vector, value) in vectors.iter_mut().zip(pair) {
-                        vector.push(value);
-                    }
-                }
-                for (dst, vector) in dsts.iter().zip(vectors) {
-                    if let Some(dst) = dst {
-                        self.write(*dst, Form::Vector(vector));
-                    }
-                }
-            }
+            (32, [_, _]) => self.load_pairs(dsts, pointer, offset),
+            (32, [_, _, _, _]) => self.load_fours(dsts, pointer, offset),
+            (64, [_, _]) => self.load_wide_pairs(dsts, pointer, offset),
             (8 | 16, [Some(dst)]) => {
                 let vector = self.load_narrow(ty, pointer, offset);
                 let class = self.class(*dst);
@@ -226,10 +183,74 @@ impl Emit<'_, '_> {
             }
             _ => {
                 let stride = i64::from(ty.bits() / 8) * dsts.len() as i64;
-                return self.load_lanes(&Place::Regular { pointer, offset, stride }, ty, dsts);
+                return self.load_lanes(
+                    &LaneAddresses::Regular { pointer, offset, stride },
+                    ty,
+                    dsts,
+                );
             }
         }
         Some(())
+    }
+
+    /// Two values of 32 bits side by side for each lane: every other one goes to each register.
+    fn load_pairs(&mut self, dsts: &[Option<Reg>], pointer: Value, offset: i32) {
+        let (mut even, mut odd) = (Vec::new(), Vec::new());
+        for part in 0..self.parts(Class::B32) {
+            let at = offset + part as i32 * 32;
+            self.touches_for(part * 4);
+            let low = self.build.ins().load(I32X4, theirs(), pointer, at);
+            self.touches_for(part * 4 + 2);
+            let high = self.build.ins().load(I32X4, theirs(), pointer, at + 16);
+            even.push(self.every_other(low, high, false));
+            odd.push(self.every_other(low, high, true));
+        }
+        for (dst, vector) in dsts.iter().zip([even, odd]) {
+            if let Some(dst) = dst {
+                self.write(*dst, Form::Vector(vector));
+            }
+        }
+    }
+
+    /// Four values of 32 bits side by side for each lane: rows become columns.
+    fn load_fours(&mut self, dsts: &[Option<Reg>], pointer: Value, offset: i32) {
+        let mut vectors = [const { Vec::new() }; 4];
+        for part in 0..self.parts(Class::B32) {
+            let rows = [0, 1, 2, 3].map(|row| {
+                let at = offset + part as i32 * 64 + row * 16;
+                self.touches_for(part * 4 + row as usize);
+                self.build.ins().load(I32X4, theirs(), pointer, at)
+            });
+            for (vector, column) in vectors.iter_mut().zip(self.transpose(rows)) {
+                vector.push(column);
+            }
+        }
+        for (dst, vector) in dsts.iter().zip(vectors) {
+            if let Some(dst) = dst {
+                self.write(*dst, Form::Vector(vector));
+            }
+        }
+    }
+
+    /// Two values of 64 bits side by side for each lane.
+    fn load_wide_pairs(&mut self, dsts: &[Option<Reg>], pointer: Value, offset: i32) {
+        let mut vectors = [const { Vec::new() }; 2];
+        for part in 0..self.parts(Class::B64) {
+            let at = offset + part as i32 * 32;
+            self.touches_for(part * 2);
+            let low = self.build.ins().load(I64X2, theirs(), pointer, at);
+            self.touches_for(part * 2 + 1);
+            let high = self.build.ins().load(I64X2, theirs(), pointer, at + 16);
+            let pair = self.transpose64(low, high);
+            for (vector, value) in vectors.iter_mut().zip(pair) {
+                vector.push(value);
+            }
+        }
+        for (dst, vector) in dsts.iter().zip(vectors) {
+            if let Some(dst) = dst {
+                self.write(*dst, Form::Vector(vector));
+            }
+        }
     }
 
     /// 8- or 16-bit values side by side, extended to 32-bit lanes.
@@ -238,6 +259,7 @@ impl Emit<'_, '_> {
         if ty.bits() == 16 {
             for part in 0..self.parts(Class::B32) {
                 let at = offset + part as i32 * 8;
+                self.touches_for(part * 4);
                 vector.push(if ty.signed() {
                     self.build.ins().sload16x4(theirs(), pointer, at)
                 } else {
@@ -248,6 +270,7 @@ impl Emit<'_, '_> {
         }
         for part in 0..self.code.width as i32 / 8 {
             let at = offset + part * 8;
+            self.touches_for(part as usize * 8);
             if ty.signed() {
                 let eight = self.build.ins().sload8x8(theirs(), pointer, at);
                 vector.push(self.build.ins().swiden_low(eight));
@@ -261,8 +284,12 @@ impl Emit<'_, '_> {
         vector
     }
 
-    pub(super) fn load_lanes(&mut self, place: &Place, ty: Ty, dsts: &[Option<Reg>]) -> Option<()> {
-        let width = self.code.width as usize;
+    pub(super) fn load_lanes(
+        &mut self,
+        place: &LaneAddresses,
+        ty: Ty,
+        dsts: &[Option<Reg>],
+    ) -> Option<()> {
         let bytes = ty.bits() as i32 / 8;
         let mut vectors: Vec<Option<Vec<Value>>> = Vec::new();
         for dst in dsts {
@@ -272,8 +299,9 @@ impl Emit<'_, '_> {
                 vec![zero; self.parts(class)]
             }));
         }
-        for lane in 0..width {
+        for lane in 0..self.lanes as usize {
             let (pointer, at) = self.lane_address(place, lane);
+            self.touches_for(lane);
             for (index, dst) in dsts.iter().enumerate() {
                 let (Some(dst), Some(vector)) = (dst, &mut vectors[index]) else { continue };
                 let class = self.class(*dst);

@@ -8,7 +8,7 @@ use super::emit::{Emit, own};
 use super::shape::Shape;
 use crate::code::{Address, Class, Inst, Pc, Reg, Space, Src};
 use crate::frame::{BlockFrame, WarpFrame};
-use crate::lower::operands;
+use crate::operands;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, StackSlot, Value};
@@ -16,7 +16,7 @@ use std::mem::offset_of;
 use std::rc::Rc;
 
 /// The addresses of a warp's lanes.
-pub(super) enum Place {
+pub(super) enum LaneAddresses {
     /// `pointer + offset + lane * stride`.
     Regular {
         /// Of lane 0.
@@ -54,13 +54,13 @@ impl Emit<'_, '_> {
         space: Space,
         address: Address,
         bytes: i64,
-    ) -> Option<Place> {
+    ) -> Option<LaneAddresses> {
         let offset = i32::try_from(address.offset).ok()?;
         let shape = self.shapes.src(address.base);
         match (space, address.base) {
             (Space::Param, Src::Imm(base)) => {
                 let offset = i32::try_from(base as i64 + address.offset).ok()?;
-                Some(Place::Regular { pointer: self.params, offset, stride: 0 })
+                Some(LaneAddresses::Regular { pointer: self.params, offset, stride: 0 })
             }
             (Space::Param, _) => None,
             (Space::Local, Src::Imm(base)) => {
@@ -73,13 +73,13 @@ impl Emit<'_, '_> {
                 };
                 let pointer = field(self, offset_of!(WarpFrame, local));
                 let stride = field(self, offset_of!(WarpFrame, local_stride));
-                Some(Place::Strided { pointer, offset, stride })
+                Some(LaneAddresses::Strided { pointer, offset, stride })
             }
             (Space::Local, _) => None,
             (Space::Shared, base) => self.shared_place(pc, base, offset, bytes, shape),
             (Space::Global | Space::Generic, Src::Imm(base)) => {
                 let pointer = self.build.ins().iconst(I64, base as i64);
-                Some(Place::Regular { pointer, offset, stride: 0 })
+                Some(LaneAddresses::Regular { pointer, offset, stride: 0 })
             }
             (Space::Global | Space::Generic, Src::Reg(register)) => {
                 if self.class(register) != Class::B64 {
@@ -87,9 +87,11 @@ impl Emit<'_, '_> {
                 }
                 Some(match shape {
                     Shape::Regular { stride, .. } => {
-                        Place::Regular { pointer: self.scalar(register), offset, stride }
+                        LaneAddresses::Regular { pointer: self.scalar(register), offset, stride }
                     }
-                    _ => Place::Lanes { vectors: self.vector(register), base: None, offset },
+                    _ => {
+                        LaneAddresses::Lanes { vectors: self.vector(register), base: None, offset }
+                    }
                 })
             }
         }
@@ -108,7 +110,7 @@ impl Emit<'_, '_> {
         offset: i32,
         bytes: i64,
         shape: Shape,
-    ) -> Option<Place> {
+    ) -> Option<LaneAddresses> {
         // Addresses may lead to other blocks of a cluster there.
         if self.clusters {
             return None;
@@ -118,13 +120,13 @@ impl Emit<'_, '_> {
             if stride < 0 {
                 return None;
             }
-            let reach = stride * (i64::from(self.code.width) - 1) + bytes;
+            let reach = stride * (i64::from(self.lanes) - 1) + bytes;
             let Src::Reg(register) = base else {
                 let Src::Imm(start) = base else { return None };
                 let start = i64::from((start as u32).wrapping_add(offset as u32));
                 let zero = self.build.ins().iconst(I64, 0);
                 let pointer = self.bounded(zero, start, start + reach);
-                return Some(Place::Regular {
+                return Some(LaneAddresses::Regular {
                     pointer,
                     offset: i32::try_from(start).ok()?,
                     stride,
@@ -145,15 +147,17 @@ impl Emit<'_, '_> {
                     pointer
                 }
             };
-            return Some(Place::Regular { pointer, offset, stride });
+            return Some(LaneAddresses::Regular { pointer, offset, stride });
         }
-        if let Src::Reg(register) = base
-            && self.class(register) != Class::B32
-        {
-            return None;
-        }
-        let offsets = self.vector_src(base, Class::B32);
-        Some(Place::Lanes { vectors: offsets, base: Some(self.shared), offset })
+        let offsets = match base {
+            Src::Reg(register) if self.class(register) == Class::B64 => {
+                let wide = self.vector_src(base, Class::B64);
+                wide.chunks(2).map(|pair| self.every_other(pair[0], pair[1], false)).collect()
+            }
+            Src::Reg(register) if self.class(register) != Class::B32 => return None,
+            _ => self.vector_src(base, Class::B32),
+        };
+        Some(LaneAddresses::Lanes { vectors: offsets, base: Some(self.shared), offset })
     }
 
     /// The host address of an offset in shared memory, or 0 when not all from `low` to `high`
@@ -183,7 +187,7 @@ impl Emit<'_, '_> {
         mut low: i64,
         mut high: i64,
     ) -> (i64, i64) {
-        let reach = stride * (i64::from(self.code.width) - 1);
+        let reach = stride * (i64::from(self.lanes) - 1);
         let Some(block) = self.code.blocks.iter().rev().find(|block| block.steps.start <= pc)
         else {
             return (low, high);
@@ -224,7 +228,8 @@ impl Emit<'_, '_> {
         let limit = self.build.ins().ireduce(I32, limit);
         let limit = self.build.ins().splat(cranelift_codegen::ir::types::I32X4, limit);
         let mut bad = None;
-        for &value in offsets {
+        let parts = (self.lanes as usize).div_ceil(4);
+        for (part, &value) in offsets.iter().enumerate().take(parts) {
             let moved = if offset == 0 {
                 value
             } else {
@@ -232,6 +237,7 @@ impl Emit<'_, '_> {
                 self.build.ins().iadd(value, by)
             };
             let above = self.build.ins().icmp(IntCC::UnsignedGreaterThan, moved, limit);
+            let above = self.only_existing(Class::B32, part, above);
             bad = Some(match bad {
                 None => above,
                 Some(other) => self.build.ins().bor(other, above),
@@ -242,21 +248,34 @@ impl Emit<'_, '_> {
         self.build.ins().bor(any, none)
     }
 
+    /// A part of a vector with zeros in the lanes that do not exist.
+    pub(super) fn only_existing(&mut self, class: Class, part: usize, value: Value) -> Value {
+        let first = part * 16 / class.lane_bytes();
+        let count = 16 / class.lane_bytes();
+        if self.exists(first + count - 1) {
+            return value;
+        }
+        let lanes = self.lanes as usize;
+        let kept =
+            self.lane_constant(class, |lane| if first + lane < lanes { u64::MAX } else { 0 });
+        self.build.ins().band(value, kept)
+    }
+
     /// Writes the addresses of a place, or offsets in shared memory, to a scratch line, for
     /// [`loop_address`](Self::loop_address).
-    pub(super) fn keep_addresses(&mut self, slot: StackSlot, place: &Place) {
+    pub(super) fn keep_addresses(&mut self, slot: StackSlot, place: &LaneAddresses) {
         let vectors = match place {
-            Place::Lanes { vectors, offset, .. } => {
+            LaneAddresses::Lanes { vectors, offset, .. } => {
                 let vectors = vectors.clone();
                 let by = self.like(vectors[0], i64::from(*offset) as u64);
                 vectors.iter().map(|&value| self.build.ins().iadd(value, by)).collect()
             }
-            Place::Regular { pointer, offset, stride } => {
+            LaneAddresses::Regular { pointer, offset, stride } => {
                 let pointer = self.build.ins().iadd_imm_s(*pointer, i64::from(*offset));
                 self.spread(Class::B64, pointer, *stride)
             }
-            Place::Strided { .. } => {
-                for lane in 0..self.code.width as usize {
+            LaneAddresses::Strided { .. } => {
+                for lane in 0..self.lanes as usize {
                     let (pointer, at) = self.lane_address(place, lane);
                     let pointer = self.build.ins().iadd_imm_s(pointer, i64::from(at));
                     self.build.ins().stack_store(I64, pointer, slot, lane as i32 * 8);
@@ -271,11 +290,11 @@ impl Emit<'_, '_> {
     pub(super) fn loop_address(
         &mut self,
         slot: StackSlot,
-        place: &Place,
+        place: &LaneAddresses,
         lane: Value,
         bytes: i64,
     ) -> Value {
-        let Place::Lanes { base: Some(base), .. } = place else {
+        let LaneAddresses::Lanes { base: Some(base), .. } = place else {
             let cell = self.cell(slot, lane, 3);
             return self.build.ins().load(I64, own(), cell, 0);
         };
@@ -291,23 +310,23 @@ impl Emit<'_, '_> {
     }
 
     /// The address of one lane.
-    pub(super) fn lane_address(&mut self, place: &Place, lane: usize) -> (Value, i32) {
+    pub(super) fn lane_address(&mut self, place: &LaneAddresses, lane: usize) -> (Value, i32) {
         match place {
-            Place::Regular { pointer, offset, stride } => {
+            LaneAddresses::Regular { pointer, offset, stride } => {
                 let moved = stride * lane as i64 + i64::from(*offset);
                 match i32::try_from(moved) {
                     Ok(moved) => (*pointer, moved),
                     Err(_) => (self.build.ins().iadd_imm_s(*pointer, moved), 0),
                 }
             }
-            Place::Strided { pointer, offset, stride } => {
+            LaneAddresses::Strided { pointer, offset, stride } => {
                 let by = self.build.ins().imul_imm_s(*stride, lane as i64);
                 (self.build.ins().iadd(*pointer, by), *offset)
             }
-            Place::Lanes { vectors, base: None, offset } => {
+            LaneAddresses::Lanes { vectors, base: None, offset } => {
                 (self.build.ins().extractlane(vectors[lane / 2], (lane % 2) as u8), *offset)
             }
-            Place::Lanes { vectors, base: Some(base), offset } => {
+            LaneAddresses::Lanes { vectors, base: Some(base), offset } => {
                 let value = self.build.ins().extractlane(vectors[lane / 4], (lane % 4) as u8);
                 let value = if *offset == 0 {
                     value

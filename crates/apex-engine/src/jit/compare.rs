@@ -80,12 +80,13 @@ impl Emit<'_, '_> {
             self.compare_integers(compare, ty, srcs, uniform)?
         };
         let contrary = dsts[1].map(|_| self.contrary(&truth));
-        for (dst, truth) in dsts.into_iter().zip([Some(truth), contrary]) {
+        // Both are joined before one is written: it may be the predicate that they are joined with.
+        let results = [Some(truth), contrary].map(|truth| match (truth, join) {
+            (Some(truth), Some((join, guard))) => Some(self.joined(join, truth, guard)),
+            (truth, _) => truth,
+        });
+        for (dst, truth) in dsts.into_iter().zip(results) {
             if let (Some(dst), Some(truth)) = (dst, truth) {
-                let truth = match join {
-                    Some((join, guard)) => self.joined(join, truth, guard),
-                    None => truth,
-                };
                 self.write_truth(dst, truth);
             }
         }
@@ -144,7 +145,7 @@ impl Emit<'_, '_> {
         if ty.bits() != 32 || stride == 0 || !self.shapes.src(b).uniform() || !ordered {
             return None;
         }
-        let reach = stride.wrapping_mul(i64::from(self.code.width) - 1);
+        let reach = stride.wrapping_mul(i64::from(self.lanes) - 1);
         let (base, other) = (self.scalar_src(a, Class::B32), self.scalar_src(b, Class::B32));
         let (base, other) = (self.extend64(ty, base), self.extend64(ty, other));
         let last = self.build.ins().iadd_imm_s(base, reach);
@@ -197,7 +198,7 @@ impl Emit<'_, '_> {
     }
 
     /// 64-bit lanes of zeros or ones as 32-bit ones.
-    fn narrow_lanes(&mut self, class: Class, lanes: Vec<Value>) -> Vec<Value> {
+    pub(super) fn narrow_lanes(&mut self, class: Class, lanes: Vec<Value>) -> Vec<Value> {
         if class == Class::B64 {
             lanes.chunks(2).map(|pair| self.every_other(pair[0], pair[1], false)).collect()
         } else {

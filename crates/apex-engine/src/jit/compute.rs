@@ -7,7 +7,7 @@ use super::shape;
 use super::value::{Home, scalar_type};
 use crate::code::{Class, Guard, Pc, Reg, Src};
 use crate::frame::Stop;
-use crate::lower::operands;
+use crate::operands;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -58,7 +58,7 @@ impl Emit<'_, '_> {
     pub(super) fn test_wrap(&mut self, a: Src, signed: bool, pc: Pc, alive: &HashMap<Pc, Bits>) {
         let Some(stride) = self.shapes.src(a).stride() else { return };
         let base = self.scalar_src(a, Class::B32);
-        let reach = stride.wrapping_mul(i64::from(self.code.width) - 1);
+        let reach = stride.wrapping_mul(i64::from(self.lanes) - 1);
         let wraps = if signed {
             let wide = self.build.ins().sextend(I64, base);
             let last = self.build.ins().iadd_imm_s(wide, reach);

@@ -3,16 +3,17 @@
 //! A branch asks whether the lanes agree. Where they do not, the masked code of its region
 //! takes over, or the interpreter.
 
-use super::emit::Emit;
+use super::emit::{Emit, own};
 use super::flow::{self, Bits, Control};
 use super::shape::Shape;
 use super::value::Home;
 use crate::code::{Guard, Inst, Pc, Reg};
-use crate::frame::Stop;
+use crate::frame::{BlockFrame, Stop, WAIT_COST};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, BlockArg, BlockCall, InstBuilder, JumpTableData, Value};
 use std::collections::HashMap;
+use std::mem::offset_of;
 
 impl Emit<'_, '_> {
     /// Translates one step; true when the block ends with it.
@@ -39,6 +40,10 @@ impl Emit<'_, '_> {
                 } else {
                     self.stop(Stop::Barrier, pc, &alive);
                 }
+                true
+            }
+            Control::Wait => {
+                self.wait(pc, alive);
                 true
             }
             Control::Exit if guard.is_none() => {
@@ -75,6 +80,29 @@ impl Emit<'_, '_> {
                 false
             }
         }
+    }
+
+    /// Asks an mbarrier. While not all lanes are told yes the warp yields, behind the question.
+    fn wait(&mut self, pc: Pc, alive: &HashMap<Pc, Bits>) {
+        let step = &self.code.steps[pc as usize];
+        self.compute(pc);
+        flow::written(&mut self.dirty, step);
+        let (vain, on) = (self.build.create_block(), self.build.create_block());
+        let Inst::Mbarrier(barrier) = &step.inst else { return };
+        let Some(predicate) = barrier.dst else { return };
+        let told = self.mask(Guard { predicate, negated: false });
+        let all = i64::from(self.all_lanes());
+        let over = self.build.ins().icmp_imm_u(IntCC::Equal, told, all);
+        self.build.ins().brif(over, on, &[], vain, &[]);
+        self.build.switch_to_block(vain);
+        let at = offset_of!(BlockFrame, fuel) as i32;
+        let fuel = self.build.ins().load(I64, own(), self.block_frame, at);
+        let fuel = self.build.ins().iadd_imm_s(fuel, -WAIT_COST);
+        self.build.ins().store(own(), fuel, self.block_frame, at);
+        let alive = alive.get(&(pc + 1)).cloned().unwrap_or_default();
+        self.aside(|emit| emit.stop(Stop::Yield, pc + 1, &alive));
+        self.build.switch_to_block(on);
+        self.go(pc + 1);
     }
 
     /// Branches on a mask of lanes: all, none, some.

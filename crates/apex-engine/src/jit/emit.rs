@@ -3,14 +3,16 @@
 //! The function takes a warp whose lanes are all there and together at one of its entries and
 //! runs it to the next stop. At a stop, registers go to the register file in compact form: of a
 //! regular value only lane 0 is written, because the next to read it is most often the
-//! entry after a barrier. Where the interpreter takes over, [`super::settle`] writes the other lanes.
+//! entry after a barrier. Where the interpreter takes over, [`settle`] writes the other lanes.
 
 use super::flow::{self, Bits, Flow};
 use super::parted::{Parted, TakingPart};
 use super::shape::Shapes;
 use super::value::{Form, Home, Locals, scalar_type, vector_type};
+use super::{Compilation, settle};
 use crate::code::{Code, Guard, Inst, Pc, Reg};
-use crate::frame::{BlockFrame, Stop, WarpFrame};
+use crate::frame::{BlockFrame, Reach, Stop, WarpFrame};
+use crate::window::Window;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{
@@ -18,7 +20,8 @@ use cranelift_codegen::ir::{
     Signature, SourceLoc, StackSlot, StackSlotData, StackSlotKind, Type, Value,
 };
 use cranelift_codegen::isa::CallConv;
-use cranelift_frontend::{FunctionBuilder, Variable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
+use std::collections::BTreeSet;
 use std::mem::offset_of;
 use std::rc::Rc;
 
@@ -48,6 +51,12 @@ pub(super) struct Helpers {
     pub(super) settle: usize,
     /// Takes lanes that stand at different steps.
     pub(super) part: usize,
+    /// Asks about addresses outside of the window.
+    pub(super) ask: usize,
+    /// Where device memory lies.
+    pub(super) window: Option<Window>,
+    /// Parameters that addresses are near to are taken to lie in it.
+    pub(super) trusting: bool,
     /// From one warp's frame to the next's.
     pub(super) warp_bytes: usize,
 }
@@ -57,6 +66,10 @@ pub(super) struct Helpers {
 pub(super) struct Tables {
     pub(super) regulars: Vec<Box<[Regular]>>,
     pub(super) places: Vec<Box<[Pc]>>,
+    #[allow(clippy::vec_box, reason = "compiled code holds their addresses")]
+    pub(super) reaches: Vec<Box<Reach>>,
+    /// Offsets of the parameters that are trusted.
+    pub(super) trusted: BTreeSet<u32>,
 }
 
 /// The state of a translation.
@@ -65,12 +78,16 @@ pub(super) struct Emit<'a, 'b> {
     pub(super) shapes: Rc<Shapes<'a>>,
     pub(super) flow: &'a Flow<'a>,
     pub(super) threads: [u32; 3],
+    /// Lanes that exist.
+    pub(super) lanes: u32,
     pub(super) build: FunctionBuilder<'b>,
     pub(super) helpers: Helpers,
     /// True when the processor fuses multiply and add.
     pub(super) fused: bool,
     /// True when the kernel reaches other blocks' shared memory.
     pub(super) clusters: bool,
+    /// The one step that writes a register, see [`super::anchor`].
+    pub(super) writers: Vec<Option<Pc>>,
     pub(super) variables: Vec<Option<Rc<[Variable]>>>,
     /// All variables there are, with their types.
     pub(super) declared: Vec<(Variable, Type)>,
@@ -87,9 +104,11 @@ pub(super) struct Emit<'a, 'b> {
     pub(super) file: Value,
     pub(super) shared: Value,
     pub(super) params: Value,
-    pub(super) scratch: [StackSlot; 4],
+    /// Lines for the lanes of a value: one for addresses, then one for each part of a vector.
+    pub(super) scratch: [StackSlot; 5],
     pub(super) step_signature: SigRef,
     pub(super) table_signature: SigRef,
+    pub(super) ask_signature: SigRef,
     pub(super) blocks: Vec<Option<Block>>,
     /// Where a warp begins; takes its frame.
     pub(super) head: Block,
@@ -100,11 +119,55 @@ pub(super) struct Emit<'a, 'b> {
 }
 
 /// The signature of compiled code.
-pub(super) fn signature() -> Signature {
+fn signature() -> Signature {
     let mut signature = Signature::new(CallConv::SystemV);
     signature.params.extend([I64, I64, I32].map(AbiParam::new));
     signature.returns.push(AbiParam::new(I64));
     signature
+}
+
+/// The signature of a function that compiled code calls.
+fn helper(params: &[Type]) -> Signature {
+    let mut call = Signature::new(CallConv::SystemV);
+    call.params.extend(params.iter().copied().map(AbiParam::new));
+    call.returns.push(AbiParam::new(I32));
+    call
+}
+
+/// Translates the kernel.
+pub(crate) fn run(it: &mut Compilation<'_>) -> Option<()> {
+    let (job, flow) = (&it.job, it.flow.as_ref()?);
+    let helpers = Helpers {
+        step: job.steps.step as usize,
+        admit: settle::admit as *const () as usize,
+        settle: settle::settle as *const () as usize,
+        part: job.steps.part as usize,
+        ask: job.steps.ask as usize,
+        window: job.window,
+        trusting: job.trusting,
+        warp_bytes: job.warp_bytes,
+    };
+    it.context.func.signature = signature();
+    let mut frontend = FunctionBuilderContext::new();
+    let build = FunctionBuilder::new(&mut it.context.func, &mut frontend);
+    let start = Start {
+        shapes: it.shapes.clone()?,
+        writers: std::mem::take(&mut it.writers),
+        flow,
+        helpers,
+    };
+    let (tables, build) = Emit::translate(job.code, (job.threads, job.lanes), start, build);
+    build.finalize(it.isa.frontend_config());
+    it.tables = tables;
+    Some(())
+}
+
+/// What a translation begins with.
+struct Start<'a> {
+    shapes: Rc<Shapes<'a>>,
+    writers: Vec<Option<Pc>>,
+    flow: &'a Flow<'a>,
+    helpers: Helpers,
 }
 
 /// Loads and stores that cannot fault, in our own frames.
@@ -114,15 +177,13 @@ pub(super) fn own() -> MemFlagsData {
 
 impl<'a, 'b> Emit<'a, 'b> {
     /// Translates everything; gives the tables.
-    pub(super) fn translate(
+    fn translate(
         code: &'a Code,
-        shapes: Rc<Shapes<'a>>,
-        flow: &'a Flow<'a>,
-        threads: [u32; 3],
-        helpers: Helpers,
-        fused: bool,
+        (threads, lanes): ([u32; 3], u32),
+        start: Start<'a>,
         mut build: FunctionBuilder<'b>,
     ) -> (Tables, FunctionBuilder<'b>) {
+        let Start { shapes, writers, flow, helpers } = start;
         let first = build.create_block();
         build.append_block_params_for_function_params(first);
         build.switch_to_block(first);
@@ -142,16 +203,14 @@ impl<'a, 'b> Emit<'a, 'b> {
         build.ins().store(own(), warp_frame, block_frame, at);
         let dispatch = build.create_block();
         build.ins().jump(dispatch, &[]);
-        let mut call = Signature::new(CallConv::SystemV);
-        call.params.extend([I64, I64, I32].map(AbiParam::new));
-        call.returns.push(AbiParam::new(I32));
-        let step_signature = build.import_signature(call);
-        let mut call = Signature::new(CallConv::SystemV);
-        call.params.extend([I64, I64, I64, I32].map(AbiParam::new));
-        call.returns.push(AbiParam::new(I32));
-        let table_signature = build.import_signature(call);
+        let step_signature = build.import_signature(helper(&[I64, I64, I32]));
+        let table_signature = build.import_signature(helper(&[I64, I64, I64, I32]));
+        // Keeps all registers: the way on is as if nothing had been asked.
+        let mut call = Signature::new(CallConv::PreserveAll);
+        call.params.extend([I64, I64, I64, I32, I64].map(AbiParam::new));
+        let ask_signature = build.import_signature(call);
         let line = StackSlotData::new(StackSlotKind::ExplicitSlot, 256, 4);
-        let scratch = [(); 4].map(|()| build.create_sized_stack_slot(line.clone()));
+        let scratch = [(); 5].map(|()| build.create_sized_stack_slot(line.clone()));
         let blocks = (0..code.blocks.len())
             .map(|index| flow.reachable(index).then(|| build.create_block()))
             .collect();
@@ -160,10 +219,12 @@ impl<'a, 'b> Emit<'a, 'b> {
             shapes,
             flow,
             threads,
+            lanes,
             build,
             helpers,
-            fused,
+            fused: std::is_x86_feature_detected!("fma"),
             clusters: code.steps.iter().any(|step| matches!(step.inst, Inst::Mapa { .. })),
+            writers,
             variables: vec![None; code.registers.len()],
             declared: Vec::new(),
             locals: Locals::default(),
@@ -179,6 +240,7 @@ impl<'a, 'b> Emit<'a, 'b> {
             scratch,
             step_signature,
             table_signature,
+            ask_signature,
             blocks,
             head,
             next_warp,
@@ -266,6 +328,16 @@ impl<'a, 'b> Emit<'a, 'b> {
         self.go(pc);
     }
 
+    /// True when every lane exists.
+    pub(super) fn is_whole(&self) -> bool {
+        self.lanes == self.code.width
+    }
+
+    /// Lane `n` of a vector's part: true where it exists.
+    pub(super) fn exists(&self, lane: usize) -> bool {
+        lane < self.lanes as usize
+    }
+
     /// Reads a register from its place in the register file into its home.
     pub(super) fn load_home(&mut self, register: Reg) {
         let class = self.class(register);
@@ -288,13 +360,22 @@ impl<'a, 'b> Emit<'a, 'b> {
                 )
             }
             Home::Flag => {
-                let mask = self.build.ins().load(I32, own(), self.file, at);
+                let mask = self.load_mask(at);
                 Form::Flag(self.build.ins().icmp_imm_u(IntCC::NotEqual, mask, 0))
             }
-            Home::Mask => Form::Mask(self.build.ins().load(I32, own(), self.file, at)),
+            Home::Mask => Form::Mask(self.load_mask(at)),
             Home::Memory => return,
         };
         self.write(register, form);
+    }
+
+    /// The bits of a predicate's place. Those above a narrow warp are of whoever had the memory before.
+    fn load_mask(&mut self, at: i32) -> Value {
+        let mask = self.build.ins().load(I32, own(), self.file, at);
+        match self.all_lanes() {
+            u32::MAX => mask,
+            all => self.build.ins().band_imm_u(mask, i64::from(all)),
+        }
     }
 
     /// Writes a register to its place, in compact form or with all lanes.

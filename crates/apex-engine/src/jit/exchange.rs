@@ -3,10 +3,10 @@
 //! A shuffle by a constant moves whole vectors or permutes bytes of neighbours: what a
 //! warp's reduction does five times over costs a few instructions.
 
-use super::address::Place;
+use super::address::LaneAddresses;
 use super::emit::{Emit, own};
 use super::value::{Form, scalar_type, vector_type};
-use crate::code::{AtomOp, Class, Inst, Pc, Reg, ShuffleMode, Space, Src, Ty};
+use crate::code::{Address, AtomOp, Class, Inst, Pc, Reg, ShuffleMode, Space, Src, Ty};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I32X4, I64};
 use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, MemFlagsData, Value};
@@ -16,7 +16,7 @@ const ALL: Src = Src::Imm(0xffff_ffff);
 impl Emit<'_, '_> {
     pub(super) fn shuffle(&mut self, inst: &Inst) -> Option<()> {
         let &Inst::Shuffle { mode, dst, in_range, a, b, c, mask } = inst else { return None };
-        if self.taking_part.is_some() || self.code.width != 32 || mask != Some(ALL) {
+        if self.taking_part.is_some() || self.lanes != 32 || mask != Some(ALL) {
             return None;
         }
         let Src::Imm(c) = c else { return None };
@@ -117,7 +117,7 @@ impl Emit<'_, '_> {
     /// Integer reductions over the whole warp.
     pub(super) fn redux(&mut self, inst: &Inst) -> Option<()> {
         let &Inst::Redux { op, ty, abs: false, dst, a, mask, .. } = inst else { return None };
-        if self.taking_part.is_some() || ty.float() || mask != ALL || self.code.width != 32 {
+        if self.taking_part.is_some() || ty.float() || mask != ALL || self.lanes != 32 {
             return None;
         }
         let mut vector = self.vector_src(a, Class::B32).to_vec();
@@ -196,7 +196,7 @@ impl Emit<'_, '_> {
         let alone = *space == Space::Shared;
         if let (true, None, None) = (alone, compare, &self.taking_part) {
             let dst = dsts.first().copied();
-            if let Place::Lanes { vectors, offset, .. } = &place {
+            if let LaneAddresses::Lanes { vectors, offset, .. } = &place {
                 let bad = self.any_outside(&vectors.clone(), *offset, bytes);
                 return self.unless(pc, bad, |emit| {
                     emit.update_lanes(&place, kind, class, value, dst);
@@ -204,14 +204,15 @@ impl Emit<'_, '_> {
                 });
             }
         }
-        self.atom_lanes(&place, kind, alone, class, value, *compare, dsts.first().copied());
+        let where_to = (*space, *address);
+        self.atom_lanes(pc, where_to, &place, kind, class, value, *compare, dsts.first().copied());
         Some(())
     }
 
     /// Every lane's operation on shared memory, lane after lane without a loop.
     fn update_lanes(
         &mut self,
-        place: &Place,
+        place: &LaneAddresses,
         kind: AtomicRmwOp,
         class: Class,
         value: Src,
@@ -223,13 +224,14 @@ impl Emit<'_, '_> {
         let per = if class == Class::B64 { 2 } else { 4 };
         let zero = self.lane_constant(class, |_| 0);
         let mut results = vec![zero; self.parts(class)];
-        for lane in 0..self.code.width as usize {
+        for lane in 0..self.lanes as usize {
             let (pointer, at) = self.lane_address(place, lane);
             let given = match same {
                 Some(value) => value,
                 None => self.build.ins().extractlane(values[lane / per], (lane % per) as u8),
             };
             let flags = MemFlagsData::new();
+            self.touches_for(lane);
             let old = self.build.ins().load(scalar_type(class), flags, pointer, at);
             let new = self.plain_update(kind, old, given);
             self.build.ins().store(flags, new, pointer, at);
@@ -259,24 +261,28 @@ impl Emit<'_, '_> {
     #[allow(clippy::too_many_arguments, reason = "an instruction's fields")]
     pub(super) fn atom_lanes(
         &mut self,
-        place: &Place,
+        pc: Pc,
+        (space, address): (Space, Address),
+        place: &LaneAddresses,
         kind: AtomicRmwOp,
-        alone: bool,
         class: Class,
         value: Src,
         compare: Option<Src>,
         dst: Option<Reg>,
     ) {
-        let mask = match self.taking_part.clone() {
-            Some(taking_part) => taking_part.mask,
+        let alone = space == Space::Shared;
+        let some = self.taking_part.as_ref().map(|taking_part| taking_part.mask);
+        let mask = match some {
+            Some(mask) => mask,
             None => {
                 let all = self.all_lanes();
                 self.build.ins().iconst(I32, i64::from(all))
             }
         };
         let bytes = class.lane_bytes() as i64;
-        let [addresses, values, compares, results] = self.scratch;
+        let [addresses, values, compares, results, _] = self.scratch;
         let log = if class == Class::B64 { 3 } else { 2 };
+        let seen = self.reach(pc, (space, address), place, bytes, some);
         self.keep_addresses(addresses, place);
         let vector = self.vector_src(value, class);
         self.fill_scratch(values, &vector);
@@ -291,8 +297,12 @@ impl Emit<'_, '_> {
         let ty = scalar_type(class);
         self.for_lanes(mask, |emit, lane| {
             let pointer = emit.loop_address(addresses, place, lane, bytes);
+            if !seen {
+                emit.reach_lane(pc, space, pointer, lane, bytes);
+            }
             let cell = emit.cell(values, lane, log);
             let value = emit.build.ins().load(ty, own(), cell, 0);
+            emit.touches_in_turn(lane);
             let old = if alone {
                 // A block's shared memory is touched by its worker alone.
                 let old = emit.build.ins().load(ty, MemFlagsData::new(), pointer, 0);

@@ -6,11 +6,17 @@
 //! stored at an exit only when something since the entry wrote it: at a barrier most of a
 //! kernel's registers stay where they are.
 
-use super::region;
 use super::shape::{self, Shape, Shapes};
-use crate::code::{Code, Inst, MbarrierOp, Pc, Reg, Step};
-use crate::lower::operands;
+use super::{Compilation, region};
+use crate::code::{Code, Inst, Pc, Reg, Step};
+use crate::operands;
 use std::collections::HashMap;
+
+/// Finds the flow.
+pub(crate) fn run(it: &mut Compilation<'_>) -> Option<()> {
+    it.flow = Some(Flow::find(it.job.code, it.shapes.as_ref()?));
+    Some(())
+}
 
 /// A set of registers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,6 +78,8 @@ pub(super) enum Control {
     Jump,
     /// Stops for the block's barrier, or for the other warps.
     Barrier,
+    /// Goes on when all lanes were told yes; else it lets the other warps go first.
+    Wait,
     /// The end of the warp.
     Exit,
     /// Left to the interpreter, with all that follows up to the next entry.
@@ -149,7 +157,7 @@ impl<'a> Flow<'a> {
         let mut result = HashMap::new();
         for pc in it.steps.clone().rev() {
             let step = &self.code.steps[pc as usize];
-            if control(shapes, step) == Control::Barrier {
+            if matches!(control(shapes, step), Control::Barrier | Control::Wait) {
                 result.insert(pc + 1, alive.clone());
             }
             before(&mut alive, step);
@@ -192,6 +200,9 @@ impl<'a> Flow<'a> {
                 _ => {
                     self.blocks[index].next = it.successors.clone();
                     work.extend(&it.successors);
+                    if let Some((Control::Wait, _)) = stop {
+                        it.successors.iter().for_each(|&next| entry[next as usize] = true);
+                    }
                     for &next in &it.successors {
                         if next <= block {
                             self.blocks[next as usize].header = true;
@@ -334,10 +345,13 @@ pub(super) fn control(shapes: &Shapes<'_>, step: &Step) -> Control {
         Inst::Barrier { .. } if step.guard.is_none() => Control::Barrier,
         Inst::Pass => Control::Barrier,
         Inst::Exit | Inst::Return => Control::Exit,
-        Inst::Mbarrier(it) => match it.op {
-            MbarrierOp::TryWait | MbarrierOp::TryWaitParity => Control::HandOver,
-            _ => Control::Plain,
-        },
+        Inst::Mbarrier(it) if it.op.waits() => {
+            if step.guard.is_none() && it.dst.is_some() {
+                Control::Wait
+            } else {
+                Control::HandOver
+            }
+        }
         Inst::Barrier { .. }
         | Inst::Call { .. }
         | Inst::Trap
@@ -356,7 +370,7 @@ pub(super) fn may_stop(shapes: &Shapes<'_>, step: &Step) -> bool {
     match control(shapes, step) {
         Control::Plain => shape::widens(shapes, step).is_some(),
         Control::Jump | Control::Exit => parts,
-        Control::Barrier => false,
+        Control::Barrier | Control::Wait => false,
         Control::HandOver => true,
     }
 }

@@ -1,66 +1,99 @@
 //! Accesses by some lanes: one after the other in a loop, lowest first, as the interpreter does.
 
-use super::address::Place;
+use super::address::LaneAddresses;
 use super::emit::{Emit, own};
 use super::parted::TakingPart;
 use super::value::{Form, scalar_type, vector_type};
-use crate::code::{Class, Pc, Reg, Src, Ty};
+use crate::code::{Address, Class, Pc, Reg, Space, Src, Ty};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, StackSlot, Value};
 
+/// Bytes of a lane in a scratch line, as a power of two.
+fn lane_log(class: Class) -> i64 {
+    if class == Class::B64 { 3 } else { 2 }
+}
+
 impl Emit<'_, '_> {
     pub(super) fn masked_load(
         &mut self,
-        place: &Place,
+        pc: Pc,
+        (space, address): (Space, Address),
+        place: &LaneAddresses,
         ty: Ty,
         dsts: &[Option<Reg>],
         mask: Value,
     ) -> Option<()> {
-        let [Some(dst)] = dsts else { return None };
-        let class = self.class(*dst);
+        let [addresses, values @ ..] = self.scratch;
+        let classes: Vec<_> = dsts.iter().map(|dst| dst.map(|dst| self.class(dst))).collect();
         let bytes = i64::from(ty.bits() / 8);
-        let log = if class == Class::B64 { 3 } else { 2 };
-        let [addresses, values, ..] = self.scratch;
-        let old = self.vector(*dst);
+        let total = bytes * dsts.len() as i64;
+        let seen = self.reach(pc, (space, address), place, total, Some(mask));
         self.keep_addresses(addresses, place);
-        self.fill_scratch(values, &old);
+        for (&dst, slot) in dsts.iter().zip(values) {
+            if let Some(dst) = dst {
+                let old = self.vector(dst);
+                self.fill_scratch(slot, &old);
+            }
+        }
         self.for_lanes(mask, |emit, lane| {
-            let pointer = emit.loop_address(addresses, place, lane, bytes);
-            let value = emit.load_scalar(ty, class, pointer, 0);
-            let cell = emit.cell(values, lane, log);
-            emit.build.ins().store(own(), value, cell, 0);
+            let pointer = emit.loop_address(addresses, place, lane, total);
+            if !seen {
+                emit.reach_lane(pc, space, pointer, lane, total);
+            }
+            emit.touches_in_turn(lane);
+            for ((index, class), slot) in (0..).zip(&classes).zip(values) {
+                if let Some(class) = *class {
+                    let value = emit.load_scalar(ty, class, pointer, index * bytes as i32);
+                    let cell = emit.cell(slot, lane, lane_log(class));
+                    emit.build.ins().store(own(), value, cell, 0);
+                }
+            }
         });
-        let lanes_type = vector_type(class);
-        let vector = (0..self.parts(class))
-            .map(|part| self.build.ins().stack_load(I64, lanes_type, values, part as i32 * 16))
-            .collect();
         let taking_part = self.taking_part.take();
-        self.write(*dst, Form::Vector(vector));
+        for (&dst, slot) in dsts.iter().zip(values) {
+            let Some(dst) = dst else { continue };
+            let class = self.class(dst);
+            let lanes_type = vector_type(class);
+            let vector = (0..self.parts(class))
+                .map(|part| self.build.ins().stack_load(I64, lanes_type, slot, part as i32 * 16))
+                .collect();
+            self.write(dst, Form::Vector(vector));
+        }
         self.taking_part = taking_part;
         Some(())
     }
 
     pub(super) fn masked_store(
         &mut self,
-        place: &Place,
+        pc: Pc,
+        (space, address): (Space, Address),
+        place: &LaneAddresses,
         ty: Ty,
         srcs: &[Src],
         mask: Value,
     ) -> Option<()> {
-        let &[src] = srcs else { return None };
         let class = ty.class();
         let bytes = i64::from(ty.bits() / 8);
-        let log = if class == Class::B64 { 3 } else { 2 };
-        let [addresses, values, ..] = self.scratch;
+        let total = bytes * srcs.len() as i64;
+        let [addresses, values @ ..] = self.scratch;
+        let seen = self.reach(pc, (space, address), place, total, Some(mask));
         self.keep_addresses(addresses, place);
-        let vector = self.vector_src(src, class);
-        self.fill_scratch(values, &vector);
+        for (&src, slot) in srcs.iter().zip(values) {
+            let vector = self.vector_src(src, class);
+            self.fill_scratch(slot, &vector);
+        }
         self.for_lanes(mask, |emit, lane| {
-            let pointer = emit.loop_address(addresses, place, lane, bytes);
-            let cell = emit.cell(values, lane, log);
-            let value = emit.build.ins().load(scalar_type(class), own(), cell, 0);
-            emit.store_scalar(ty, value, pointer, 0);
+            let pointer = emit.loop_address(addresses, place, lane, total);
+            if !seen {
+                emit.reach_lane(pc, space, pointer, lane, total);
+            }
+            for (index, slot) in (0..srcs.len() as i32).zip(values) {
+                let cell = emit.cell(slot, lane, lane_log(class));
+                let value = emit.build.ins().load(scalar_type(class), own(), cell, 0);
+                emit.touches_in_turn(lane);
+                emit.store_scalar(ty, value, pointer, index * bytes as i32);
+            }
         });
         Some(())
     }

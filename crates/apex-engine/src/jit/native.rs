@@ -14,6 +14,7 @@ use std::mem::offset_of;
 
 impl Emit<'_, '_> {
     /// Translates a step for the lanes that take part.
+    #[expect(clippy::too_many_lines, reason = "a table: who translates each instruction")]
     pub(super) fn native(&mut self, pc: Pc) -> Option<()> {
         let step = &self.code.steps[pc as usize];
         let shape = self.shapes.result(step);
@@ -97,6 +98,10 @@ impl Emit<'_, '_> {
             }
             Inst::Shuffle { .. } => self.shuffle(&step.inst),
             Inst::Redux { .. } => self.redux(&step.inst),
+            Inst::Mbarrier(it) => self.mbarrier(pc, it),
+            Inst::CopyAsyncArrive { address, space, no_inc } => {
+                self.copies_arrive(pc, *space, *address, *no_inc)
+            }
             _ => None,
         }
     }

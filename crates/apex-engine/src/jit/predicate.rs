@@ -38,9 +38,9 @@ impl Emit<'_, '_> {
         }
     }
 
-    /// The mask of all lanes.
+    /// The mask of all lanes that exist.
     pub(super) fn all_lanes(&self) -> u32 {
-        (u64::MAX >> (64 - self.code.width)) as u32
+        (u64::MAX >> (64 - self.lanes)) as u32
     }
 
     /// A flag as a mask of all lanes or none.
@@ -100,7 +100,12 @@ impl Emit<'_, '_> {
                 }
             });
         }
-        mask.unwrap_or_else(|| self.build.ins().iconst(I32, 0))
+        let mask = mask.unwrap_or_else(|| self.build.ins().iconst(I32, 0));
+        if self.is_whole() {
+            return mask;
+        }
+        let all = self.all_lanes();
+        self.build.ins().band_imm_u(mask, i64::from(all))
     }
 
     /// 32-bit lanes of zeros or ones as 64-bit ones.

@@ -3,7 +3,7 @@
 use super::flow::Bits;
 use super::shape::{Shapes, gives_raw};
 use crate::code::{Class, Inst, Reg, Src};
-use crate::lower::operands;
+use crate::operands;
 
 impl Shapes<'_> {
     pub(super) fn find_floats(&mut self) {

@@ -54,7 +54,7 @@ pub(super) fn touched(code: &Code, blocks: &[u32]) -> Bits {
     let mut touched = Bits::new(code.registers.len());
     for step in steps(code, blocks) {
         flow::written(&mut touched, step);
-        crate::lower::operands::reads(step, &mut |register| touched.set(register));
+        crate::operands::reads(step, &mut |register| touched.set(register));
     }
     touched
 }
@@ -109,6 +109,7 @@ pub(super) fn stops(code: &Code, shapes: &Shapes<'_>, block: u32) -> bool {
                 | Inst::ActiveMask { .. }
                 | Inst::WarpBarrier { .. }
                 | Inst::Mma(_)
+                | Inst::Wgmma(_)
                 | Inst::WmmaMemory(_)
                 | Inst::MatrixMemory { .. }
                 | Inst::MatrixTranspose { .. }

@@ -1,9 +1,10 @@
 //! The shape of what a step computes, from the shapes of its operands.
 
+use super::bound;
 use super::shape::Shapes;
 use super::shape::{Shape, extend, regular};
 use crate::code::{BinaryOp, Inst, ShuffleMode, Space, Special, Src, Step, TernaryOp, Ty};
-use crate::lower::operands;
+use crate::operands;
 
 impl Shapes<'_> {
     pub(super) fn result_together(&self, step: &Step) -> Shape {
@@ -47,6 +48,7 @@ impl Shapes<'_> {
                     _ => Shape::Varying,
                 }
             }
+            Inst::Mbarrier(it) if it.op.waits() => self.alike(step),
             Inst::Unary { .. }
             | Inst::Binary { .. }
             | Inst::Ternary { .. }
@@ -92,6 +94,11 @@ impl Shapes<'_> {
             return if left == Unknown || right == Unknown { Unknown } else { Varying };
         };
         let wide = ty.bits() >= 32;
+        if let (true, Src::Reg(register), Src::Imm(by)) = (wide, a, b)
+            && bound::vanishes(self.bounds[register.0 as usize], op, ty, by)
+        {
+            return Regular { stride: 0, align: 63 };
+        }
         let lanes_log = self.code.width.trailing_zeros() as u8;
         match op {
             BinaryOp::Add if wide => regular(ty, x.wrapping_add(y), p.min(q)),

@@ -10,9 +10,18 @@
 //! 64-bit one the lanes could wrap between first and last; the translator tests that when it
 //! runs, see [`widens`].
 
+use super::Compilation;
+use super::bound;
 use super::flow::{self, Bits};
 use crate::code::{BinaryOp, Class, Code, Inst, Pc, Reg, Src, Step, TernaryOp, Ty, UnaryOp};
-use crate::lower::operands;
+use crate::operands;
+use std::rc::Rc;
+
+/// Finds the shapes.
+pub(crate) fn run(it: &mut Compilation<'_>) -> Option<()> {
+    it.shapes = Some(Rc::new(Shapes::find(it.job.code, it.job.threads)));
+    Some(())
+}
 
 /// Base plus lane times stride, or anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +74,8 @@ pub(super) struct Shapes<'a> {
     pub(super) code: &'a Code,
     pub(super) threads: [u32; 3],
     of: Vec<Shape>,
+    /// The largest value of each register, see [`bound`].
+    pub(super) bounds: Rc<[u64]>,
     /// Registers some instruction uses as a floating number.
     pub(super) float: Vec<bool>,
     /// Registers only floating arithmetic writes, see [`Shapes::raw`].
@@ -81,6 +92,7 @@ impl<'a> Shapes<'a> {
             code,
             threads,
             of: vec![Shape::Unknown; count],
+            bounds: bound::find(code, threads).into(),
             float: vec![false; count],
             raw: vec![true; count],
             parted: false,

@@ -112,7 +112,7 @@ impl Emit<'_, '_> {
         let function = self.build.ins().iconst(I64, function as i64);
         let start = self.build.ins().iconst(I64, table.as_ptr() as i64);
         let count = self.build.ins().iconst(I64, table.len() as i64);
-        let width = self.build.ins().iconst(I32, i64::from(self.code.width));
+        let width = self.build.ins().iconst(I32, i64::from(self.lanes));
         let call = self.build.ins().call_indirect(
             self.table_signature,
             function,

@@ -1,7 +1,7 @@
 //! Stores; see [`super::access`].
 
 use super::access::{memory_type, theirs};
-use super::address::Place;
+use super::address::LaneAddresses;
 use super::emit::Emit;
 use crate::code::{Address, Class, Pc, Space, Src, Ty};
 use cranelift_codegen::ir::types::{I8X16, I16X8};
@@ -31,31 +31,32 @@ impl Emit<'_, '_> {
         let total = bytes * srcs.len() as i64;
         let place = self.place(pc, space, address, total)?;
         if let Some(taking_part) = self.taking_part.clone() {
-            if srcs.len() != 1 {
-                return None;
-            }
             return self.unless_whole(
                 pc,
                 &taking_part,
                 |emit| emit.store(pc, space, ty, srcs, address),
-                |emit| emit.masked_store(&place, ty, srcs, taking_part.mask),
+                |emit| emit.masked_store(pc, (space, address), &place, ty, srcs, taking_part.mask),
             );
         }
+        self.reach(pc, (space, address), &place, total, None);
         match place {
-            Place::Regular { pointer, offset, stride: 0 } => {
+            LaneAddresses::Regular { pointer, offset, stride: 0 } => {
                 // All lanes write there; the last one's value stays.
-                let last = self.code.width as usize - 1;
+                let last = self.lanes as usize - 1;
+                self.touches_for(0);
                 for (index, &src) in srcs.iter().enumerate() {
                     let value = self.lane_value(src, ty, last);
                     self.store_scalar(ty, value, pointer, offset + index as i32 * bytes as i32);
                 }
                 Some(())
             }
-            Place::Regular { pointer, offset, stride } if stride == total && srcs.len() == 1 => {
+            LaneAddresses::Regular { pointer, offset, stride }
+                if stride == total && srcs.len() == 1 && self.is_whole() =>
+            {
                 self.store_beside(ty, srcs[0], pointer, offset);
                 Some(())
             }
-            Place::Lanes { ref vectors, base: Some(_), offset } => {
+            LaneAddresses::Lanes { ref vectors, base: Some(_), offset } => {
                 let bad = self.any_outside(&vectors.clone(), offset, total);
                 self.unless(pc, bad, |emit| {
                     emit.store_lanes(&place, ty, srcs);
@@ -102,6 +103,7 @@ impl Emit<'_, '_> {
             }
         }
         for (part, value) in vector.into_iter().enumerate() {
+            self.touches_for(part * 16 / (ty.bits() as usize / 8));
             self.build.ins().store(theirs(), value, pointer, offset + part as i32 * 16);
         }
     }
@@ -118,12 +120,13 @@ impl Emit<'_, '_> {
             .collect()
     }
 
-    pub(super) fn store_lanes(&mut self, place: &Place, ty: Ty, srcs: &[Src]) {
+    pub(super) fn store_lanes(&mut self, place: &LaneAddresses, ty: Ty, srcs: &[Src]) {
         let bytes = ty.bits() as i32 / 8;
         for (index, &src) in srcs.iter().enumerate() {
-            for lane in 0..self.code.width as usize {
+            for lane in 0..self.lanes as usize {
                 let (pointer, at) = self.lane_address(place, lane);
                 let value = self.lane_value(src, ty, lane);
+                self.touches_for(lane);
                 self.store_scalar(ty, value, pointer, at + index as i32 * bytes);
             }
         }

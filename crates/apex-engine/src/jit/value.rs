@@ -78,6 +78,8 @@ pub(super) struct Local {
     pub(super) mask: Option<Value>,
     pub(super) lanes: Option<Rc<[Value]>>,
     shared: Option<(Value, i64, i64)>,
+    /// It was seen to lie in the window of device memory.
+    pub(super) inside: bool,
     /// As `splat` and `vector`, with PTX's NaN.
     exact_splat: Option<Value>,
     exact_vector: Option<Rc<[Value]>>,

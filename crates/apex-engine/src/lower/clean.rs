@@ -9,14 +9,23 @@
 mod definitions;
 mod fold;
 
+use super::draft::RegisterFacts;
 use super::graph::Graph;
-use super::operands::{Place, change, reads, writes};
-use super::translate::RegisterFacts;
+use super::{Lowering, Outcome};
 use crate::code::{Address, Inst, Reg, Space, Src, Step, Ty};
+use crate::operands::{Operand, change, reads, writes};
 use std::collections::{HashMap, HashSet};
 
+/// Cleans all functions.
+pub(crate) fn run(it: &mut Lowering<'_, '_>) -> Outcome {
+    for function in &mut it.functions {
+        clean(&mut function.graph, &it.draft.registers);
+    }
+    Ok(())
+}
+
 /// Cleans one function's blocks.
-pub(super) fn clean(graph: &mut Graph, registers: &[RegisterFacts]) {
+fn clean(graph: &mut Graph, registers: &[RegisterFacts]) {
     // Each round opens the way for the next; two are nearly always enough.
     for _ in 0..3 {
         let mut changed = copies_within_blocks(graph, registers);
@@ -37,7 +46,7 @@ fn copies_within_blocks(graph: &mut Graph, registers: &[RegisterFacts]) -> bool 
         let mut sources: HashSet<Reg> = HashSet::new();
         for step in &mut node.steps {
             change(&mut step.inst, &mut |place| match place {
-                Place::Read(src) => {
+                Operand::Read(src) => {
                     if let Src::Reg(register) = *src
                         && let Some(value) = copies.get(&register)
                     {
@@ -45,13 +54,13 @@ fn copies_within_blocks(graph: &mut Graph, registers: &[RegisterFacts]) -> bool 
                         changed = true;
                     }
                 }
-                Place::ReadRegister(register) => {
+                Operand::ReadRegister(register) => {
                     if let Some(Src::Reg(from)) = copies.get(register) {
                         *register = *from;
                         changed = true;
                     }
                 }
-                Place::Address(address) => {
+                Operand::Address(address) => {
                     if let Src::Reg(register) = address.base
                         && let Some(value) = copies.get(&register)
                     {
@@ -63,7 +72,7 @@ fn copies_within_blocks(graph: &mut Graph, registers: &[RegisterFacts]) -> bool 
                         changed = true;
                     }
                 }
-                Place::Guard(_) | Place::Write(_) => {}
+                Operand::Guard(_) | Operand::Write(_) => {}
             });
             writes(step, &mut |register| {
                 copies.remove(&register);

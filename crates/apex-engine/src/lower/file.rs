@@ -3,16 +3,22 @@
 //! Registers get a place of their own each while the file is small; in a large one, those that
 //! are never alive together share.
 
-use super::operands::{Place, change, reads, writes};
-use super::translate::RegisterFacts;
+use super::draft::RegisterFacts;
+use super::{Lowering, Outcome};
 use crate::code::{Address, Class, Code, Inst, Reg, Register, Src};
+use crate::operands::{Operand, change, reads, writes};
 use std::collections::HashMap;
 
 /// Register files above this many bytes are packed.
 const LARGE_FILE: u32 = 64 << 10;
 
 /// Numbers the registers that are left, and gives them their places in the file.
-pub(super) fn number_registers(code: &mut Code, facts: &[RegisterFacts]) {
+pub(crate) fn run(it: &mut Lowering<'_, '_>) -> Outcome {
+    number_registers(&mut it.code, &it.draft.registers);
+    Ok(())
+}
+
+fn number_registers(code: &mut Code, facts: &[RegisterFacts]) {
     let mut numbers: Vec<Option<u32>> = vec![None; facts.len()];
     let mut classes = Vec::new();
     let mut number = |register: Reg| {
@@ -30,15 +36,15 @@ pub(super) fn number_registers(code: &mut Code, facts: &[RegisterFacts]) {
             save.iter_mut().for_each(|register| *register = number(*register));
         }
         change(&mut step.inst, &mut |place| match place {
-            Place::Read(Src::Reg(register)) => *register = number(*register),
-            Place::Address(Address { base: Src::Reg(register), .. }) => {
+            Operand::Read(Src::Reg(register)) => *register = number(*register),
+            Operand::Address(Address { base: Src::Reg(register), .. }) => {
                 *register = number(*register);
             }
-            Place::ReadRegister(register) | Place::Write(register) => {
+            Operand::ReadRegister(register) | Operand::Write(register) => {
                 *register = number(*register);
             }
-            Place::Guard(guard) => guard.predicate = number(guard.predicate),
-            Place::Read(_) | Place::Address(_) => {}
+            Operand::Guard(guard) => guard.predicate = number(guard.predicate),
+            Operand::Read(_) | Operand::Address(_) => {}
         });
     }
     for block in &mut code.blocks {

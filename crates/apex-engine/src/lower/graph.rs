@@ -4,9 +4,33 @@
 //! branches are indices of nodes. Node 0 is the entry. Nodes that nothing reaches stay in the
 //! list, empty, so that indices hold.
 
-use super::translate::Body;
-use super::{Outcome, refuse};
-use crate::code::{Inst, MbarrierOp, Step};
+use super::draft::Body;
+use super::{GraphedFunction, Lowering, Outcome, refuse};
+use crate::code::{Inst, Step};
+
+/// Cuts the bodies of the draft into blocks.
+pub(crate) fn cut(it: &mut Lowering<'_, '_>) -> Outcome {
+    for mut body in std::mem::take(&mut it.draft.bodies) {
+        let graph = Graph::new(&mut body)?;
+        it.functions.push(GraphedFunction {
+            function: body.function,
+            graph,
+            slots: body.slots,
+            recursive: body.recursive,
+            frame: 0,
+            order: Vec::new(),
+            live_in: Vec::new(),
+            blocks: 0..0,
+        });
+    }
+    Ok(())
+}
+
+/// Takes away what cleaning has left of jumps and blocks.
+pub(crate) fn simplify(it: &mut Lowering<'_, '_>) -> Outcome {
+    it.functions.iter_mut().for_each(|function| function.graph.simplify());
+    Ok(())
+}
 
 /// A block.
 #[derive(Debug, Default)]
@@ -107,7 +131,7 @@ impl Graph {
     /// Takes away jumps to jumps, joins blocks that always follow each other, and empties what
     /// nothing reaches.
     pub(super) fn simplify(&mut self) {
-        let ends: Vec<usize> = (0..self.nodes.len()).map(|node| self.passed_on(node)).collect();
+        let ends = self.ends();
         for node in &mut self.nodes {
             if let Some(fall) = &mut node.fall {
                 *fall = ends[*fall];
@@ -145,21 +169,42 @@ impl Graph {
         }
     }
 
-    /// Where a jump to this node ends, when all the node does is jump on.
-    fn passed_on(&self, start: usize) -> usize {
-        let mut at = start;
-        for _ in 0..self.nodes.len() {
-            let node = &self.nodes[at];
-            at = match node.steps.as_slice() {
-                [] => match node.fall {
-                    Some(next) => next,
-                    None => return at,
-                },
-                [Step { guard: None, inst: Inst::Branch { target }, .. }] => *target as usize,
-                _ => return at,
+    /// Where a jump to each node ends, when all the node does is jump on. Each node is walked over
+    /// once: there are long rows of such. One that leads around in a circle ends where it is.
+    fn ends(&self) -> Vec<usize> {
+        let mut ends: Vec<Option<usize>> = vec![None; self.nodes.len()];
+        let mut walked = vec![false; self.nodes.len()];
+        for start in 0..self.nodes.len() {
+            let (mut way, mut at) = (Vec::new(), start);
+            let end = loop {
+                if let Some(end) = ends[at] {
+                    break Some(end).filter(|end| *end != at || self.passes_on(at).is_none());
+                }
+                let Some(next) = self.passes_on(at) else {
+                    ends[at] = Some(at);
+                    break Some(at);
+                };
+                if std::mem::replace(&mut walked[at], true) {
+                    break None;
+                }
+                way.push(at);
+                at = next;
             };
+            for node in way {
+                ends[node] = Some(end.unwrap_or(node));
+            }
         }
-        start
+        ends.into_iter().enumerate().map(|(node, end)| end.unwrap_or(node)).collect()
+    }
+
+    /// Where the node jumps to, when that is all it does.
+    fn passes_on(&self, node: usize) -> Option<usize> {
+        let node = &self.nodes[node];
+        match node.steps.as_slice() {
+            [] => node.fall,
+            [Step { guard: None, inst: Inst::Branch { target }, .. }] => Some(*target as usize),
+            _ => None,
+        }
     }
 }
 
@@ -178,7 +223,7 @@ pub(super) fn ends_block(step: &Step) -> bool {
         | Inst::ClusterWait
         | Inst::Pass
         | Inst::Yield => true,
-        Inst::Mbarrier(it) => matches!(it.op, MbarrierOp::TryWait | MbarrierOp::TryWaitParity),
+        Inst::Mbarrier(it) => it.op.waits(),
         _ => false,
     }
 }

@@ -1,20 +1,31 @@
 //! Which registers are alive where.
 
+use super::draft::RegisterFacts;
 use super::graph::Graph;
-use super::operands::{reads, writes};
-use super::translate::RegisterFacts;
-use super::{Outcome, refuse};
+use super::{Lowering, Outcome, refuse};
 use crate::code::{Class, Reg, Step};
+use crate::operands::{reads, writes};
 use std::collections::HashMap;
 
 /// The most registers alive, counted at the start of every block. A large kernel has a million.
 const MOST_ALIVE: u64 = 1 << 24;
 
+/// Finds what is alive at the start of each block, and the most that is alive at one time.
+pub(crate) fn run(it: &mut Lowering<'_, '_>) -> Outcome {
+    let registers = &it.draft.registers;
+    for function in &mut it.functions {
+        function.live_in = live_in(&function.graph, registers)?;
+        let most = pressure(&function.graph, registers, &function.live_in);
+        it.pressure = it.pressure.max(most);
+    }
+    Ok(())
+}
+
 /// Registers alive at the start of every node, in rising order.
 ///
 /// Most registers live within one block; only those that some block reads before it writes them
 /// take part.
-pub(super) fn live_in(graph: &Graph, registers: &[RegisterFacts]) -> Outcome<Vec<Vec<Reg>>> {
+fn live_in(graph: &Graph, registers: &[RegisterFacts]) -> Outcome<Vec<Vec<Reg>>> {
     let mut numbers: HashMap<Reg, usize> = HashMap::new();
     let mut names = Vec::new();
     let mut exposed = Vec::new();
@@ -95,7 +106,7 @@ pub(super) fn kills(step: &Step, registers: &[RegisterFacts], visit: &mut dyn Fn
 }
 
 /// Most 32-bit registers alive at one time.
-pub(super) fn pressure(graph: &Graph, registers: &[RegisterFacts], live_in: &[Vec<Reg>]) -> u32 {
+fn pressure(graph: &Graph, registers: &[RegisterFacts], live_in: &[Vec<Reg>]) -> u32 {
     let units = |register: Reg| match registers[register.0 as usize].class {
         Class::Pred => 0,
         Class::B16 | Class::B32 => 1,

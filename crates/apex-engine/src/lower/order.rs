@@ -5,11 +5,22 @@
 //! loop. Where the ways through a loop enter it at several places, one of them counts as its
 //! head.
 
+use super::components::components;
+use super::dominators::dominators;
 use super::graph::Graph;
+use super::{Lowering, Outcome};
 use crate::code::Inst;
 
+/// Finds the order of each function's blocks.
+pub(crate) fn run(it: &mut Lowering<'_, '_>) -> Outcome {
+    for function in &mut it.functions {
+        function.order = order(&function.graph);
+    }
+    Ok(())
+}
+
 /// All reachable nodes in the order of execution; the entry first.
-pub(super) fn order(graph: &Graph) -> Vec<usize> {
+fn order(graph: &Graph) -> Vec<usize> {
     let reachable = graph.reachable();
     let nodes: Vec<usize> = (0..graph.nodes.len()).filter(|node| reachable[*node]).collect();
     let mut arranger = Arranger {
@@ -98,115 +109,6 @@ impl Arranger<'_> {
             }
         }
     }
-}
-
-/// Strongly connected components (Tarjan), without recursion: kernels have long chains.
-fn components(edges: &[Vec<usize>]) -> Vec<usize> {
-    const NONE: usize = usize::MAX;
-    let count = edges.len();
-    let (mut number, mut low) = (vec![NONE; count], vec![0; count]);
-    let (mut component, mut groups, mut counter) = (vec![NONE; count], 0, 0);
-    let mut stack = Vec::new();
-    for root in 0..count {
-        if number[root] != NONE {
-            continue;
-        }
-        let mut work = vec![(root, 0)];
-        while let Some((node, next)) = work.pop() {
-            if next == 0 {
-                number[node] = counter;
-                low[node] = counter;
-                counter += 1;
-                stack.push(node);
-            }
-            if let Some(to) = edges[node].get(next).copied() {
-                work.push((node, next + 1));
-                if number[to] == NONE {
-                    work.push((to, 0));
-                } else if component[to] == NONE {
-                    low[node] = low[node].min(number[to]);
-                }
-                continue;
-            }
-            if low[node] == number[node] {
-                while let Some(member) = stack.pop() {
-                    component[member] = groups;
-                    if member == node {
-                        break;
-                    }
-                }
-                groups += 1;
-            }
-            if let Some((parent, _)) = work.last() {
-                low[*parent] = low[*parent].min(low[node]);
-            }
-        }
-    }
-    component
-}
-
-/// The immediate dominator of every node that `root` reaches; the root is its own.
-pub(super) fn dominators(edges: &[Vec<usize>], root: usize) -> Vec<Option<usize>> {
-    let count = edges.len();
-    let mut postorder = Vec::with_capacity(count);
-    let mut seen = vec![false; count];
-    let mut work = vec![(root, 0)];
-    seen[root] = true;
-    while let Some((node, next)) = work.pop() {
-        match edges[node].get(next) {
-            Some(to) => {
-                work.push((node, next + 1));
-                if !std::mem::replace(&mut seen[*to], true) {
-                    work.push((*to, 0));
-                }
-            }
-            None => postorder.push(node),
-        }
-    }
-    let mut rank = vec![0; count];
-    for (index, node) in postorder.iter().enumerate() {
-        rank[*node] = index;
-    }
-    let mut before = vec![Vec::new(); count];
-    for node in &postorder {
-        for to in &edges[*node] {
-            before[*to].push(*node);
-        }
-    }
-    let mut dominator = vec![None; count];
-    dominator[root] = Some(root);
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for node in postorder.iter().rev().filter(|node| **node != root) {
-            let mut best: Option<usize> = None;
-            for from in before[*node].iter().filter(|from| dominator[**from].is_some()) {
-                best = Some(match best {
-                    None => *from,
-                    Some(other) => common(&dominator, &rank, *from, other),
-                });
-            }
-            if best != dominator[*node] {
-                dominator[*node] = best;
-                changed = true;
-            }
-        }
-    }
-    dominator
-}
-
-fn common(dominator: &[Option<usize>], rank: &[usize], mut a: usize, mut b: usize) -> usize {
-    while a != b {
-        if rank[a] > rank[b] {
-            std::mem::swap(&mut a, &mut b);
-        }
-        // The lower one of the two goes up; the root is above all.
-        match dominator[a] {
-            Some(up) if up != a => a = up,
-            _ => return b,
-        }
-    }
-    a
 }
 
 /// Where all ways from each node meet again. Ways into a trap do not count: nobody comes back.

@@ -1,7 +1,82 @@
 //! Lowered code as text, for tests and for people.
 
-use crate::code::Code;
+use super::{GraphedFunction, Lowering};
+use crate::code::{Code, Reg, Step};
 use std::fmt::{self, Display, Formatter};
+
+/// What the last pass has left: the draft, the graphs made of it, or the code made of these.
+impl Display for Lowering<'_, '_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        if !self.code.steps.is_empty() {
+            let Code { width, file_bytes, local_bytes, stack_bytes, .. } = self.code;
+            writeln!(
+                out,
+                "width {width} file {file_bytes} local {local_bytes} stack {stack_bytes}"
+            )?;
+            return write!(out, "{}", self.code);
+        }
+        for body in &self.draft.bodies {
+            writeln!(out, "{}:", self.program.functions[body.function].name)?;
+            let mut labels: Vec<(u32, usize)> = body.labels.iter().copied().zip(0..).collect();
+            labels.sort_unstable();
+            let mut labels = labels.into_iter().peekable();
+            for (index, step) in body.steps.iter().enumerate() {
+                while let Some((_, label)) = labels.next_if(|(at, _)| *at as usize == index) {
+                    writeln!(out, "label {label}:")?;
+                }
+                write_step(out, index, step)?;
+            }
+        }
+        for function in &self.functions {
+            writeln!(
+                out,
+                "{}: frame {}",
+                self.program.functions[function.function].name, function.frame
+            )?;
+            write!(out, "{function}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for GraphedFunction {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        for slot in &self.slots {
+            writeln!(out, "variable r{}: {} bytes", slot.base.0, slot.bytes)?;
+        }
+        if !self.order.is_empty() {
+            writeln!(out, "order {:?}", self.order)?;
+        }
+        for (index, node) in self.graph.nodes.iter().enumerate() {
+            write!(out, "n{index}:")?;
+            if let Some(fall) = node.fall {
+                write!(out, " then {fall}")?;
+            }
+            write_alive(out, self.live_in.get(index).map_or(&[], Vec::as_slice))?;
+            writeln!(out)?;
+            for (number, step) in node.steps.iter().enumerate() {
+                write_step(out, number, step)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_alive(out: &mut Formatter<'_>, registers: &[Reg]) -> fmt::Result {
+    if !registers.is_empty() {
+        write!(out, " live")?;
+    }
+    registers.iter().try_for_each(|register| write!(out, " r{}", register.0))
+}
+
+fn write_step(out: &mut Formatter<'_>, number: usize, step: &Step) -> fmt::Result {
+    write!(out, "{number:5} ")?;
+    if let Some(guard) = step.guard {
+        let not = if guard.negated { "!" } else { "" };
+        write!(out, "@{not}r{} ", guard.predicate.0)?;
+    }
+    writeln!(out, "{}", shorten(&format!("{:?}", step.inst)))
+}
 
 impl Display for Code {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
@@ -13,21 +88,10 @@ impl Display for Code {
             if let Some(meets) = block.meets {
                 write!(out, " meets {meets}")?;
             }
-            if !block.live_in.is_empty() {
-                write!(out, " live")?;
-                for register in &block.live_in {
-                    write!(out, " r{}", register.0)?;
-                }
-            }
+            write_alive(out, &block.live_in)?;
             writeln!(out)?;
             for pc in block.steps.clone() {
-                let step = &self.steps[pc as usize];
-                write!(out, "{pc:5} ")?;
-                if let Some(guard) = step.guard {
-                    let not = if guard.negated { "!" } else { "" };
-                    write!(out, "@{not}r{} ", guard.predicate.0)?;
-                }
-                writeln!(out, "{}", shorten(&format!("{:?}", step.inst)))?;
+                write_step(out, pc as usize, &self.steps[pc as usize])?;
             }
         }
         Ok(())

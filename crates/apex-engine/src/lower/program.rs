@@ -4,11 +4,12 @@
 //! other one is taken in where it stands. A call through an address may reach every function
 //! whose address is taken anywhere in the module.
 
+use super::components::components;
 use apex_ptx::tree::{
     Function, FunctionKind, Initializer, Instruction, Item, Module, Operand, Space, Statement,
     Type, Variable,
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// Where a variable of the module lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +41,8 @@ pub(crate) struct Program<'t> {
     pub(crate) taken: Vec<usize>,
     names: HashMap<&'t str, Symbol<'t>>,
     homes: HashMap<usize, Home>,
-    reaches: Vec<HashSet<usize>>,
+    /// For each function, whether a call in it can lead back to it.
+    recursive: Vec<bool>,
 }
 
 impl<'t> Program<'t> {
@@ -51,7 +53,7 @@ impl<'t> Program<'t> {
             taken: Vec::new(),
             names: HashMap::new(),
             homes: HashMap::new(),
-            reaches: Vec::new(),
+            recursive: Vec::new(),
         };
         for item in &module.items {
             program.enter(item);
@@ -107,9 +109,9 @@ impl<'t> Program<'t> {
         self.homes.insert(key(variable), home);
     }
 
-    /// Whether a call of `from` can lead to `to`.
-    pub(crate) fn reaches(&self, from: usize, to: usize) -> bool {
-        self.reaches[from].contains(&to)
+    /// Whether a call in the function can lead back to it.
+    pub(crate) fn is_recursive(&self, function: usize) -> bool {
+        self.recursive[function]
     }
 
     /// Addresses of the module's texture, sampler or surface references.
@@ -130,8 +132,9 @@ impl<'t> Program<'t> {
     fn find_calls(&mut self, module: &'t Module) {
         let count = self.functions.len();
         let mut taken = vec![false; count];
-        let mut calls = vec![Vec::new(); count];
-        let mut indirect = vec![false; count];
+        let mut calls = vec![Vec::new(); count + 1];
+        // What can be reached by address is behind one node more, so that edges stay few.
+        let by_address = count;
         for variable in module.variables() {
             if let Some(init) = &variable.init {
                 self.find_taken_in_initializer(init, &mut taken);
@@ -143,7 +146,7 @@ impl<'t> Program<'t> {
                 if &*instruction.opcode == "call" {
                     match callee(instruction).and_then(|name| self.names.get(name)) {
                         Some(Symbol::Function(callee)) => calls[index].push(*callee),
-                        _ => indirect[index] = true,
+                        _ => calls[index].push(by_address),
                     }
                     rest = &[];
                 }
@@ -162,10 +165,14 @@ impl<'t> Program<'t> {
             });
         }
         self.taken = (0..count).filter(|index| taken[*index]).collect();
-        for index in (0..count).filter(|index| indirect[*index]) {
-            calls[index].extend(&self.taken);
-        }
-        self.reaches = (0..count).map(|from| reached(&calls, from)).collect();
+        calls[by_address].clone_from(&self.taken);
+        let groups = components(&calls);
+        let mut sizes = vec![0_u32; calls.len()];
+        groups.iter().for_each(|group| sizes[*group] += 1);
+        let alone = |function: usize| sizes[groups[function]] == 1;
+        self.recursive = (0..count)
+            .map(|function| !alone(function) || calls[function].contains(&function))
+            .collect();
     }
 
     fn find_taken_in_initializer(&self, init: &Initializer, taken: &mut [bool]) {
@@ -226,15 +233,4 @@ fn each_instruction<'t>(body: &'t [Statement], visit: &mut dyn FnMut(&'t Instruc
 /// A variable is known by where it stands in the tree: names of functions' variables repeat.
 fn key(variable: &Variable) -> usize {
     std::ptr::from_ref(variable).addr()
-}
-
-fn reached(calls: &[Vec<usize>], from: usize) -> HashSet<usize> {
-    let mut seen = HashSet::new();
-    let mut open = calls[from].clone();
-    while let Some(index) = open.pop() {
-        if seen.insert(index) {
-            open.extend(&calls[index]);
-        }
-    }
-    seen
 }

@@ -4,18 +4,24 @@
 //! whose address serves only loads and stores, always of the same parts, becomes one register
 //! for each part; every other one stays in local memory.
 
+use super::draft::{RegisterFacts, Slot};
 use super::graph::Graph;
-use super::operands::{Place, look};
-use super::translate::{RegisterFacts, Slot};
+use super::{Lowering, Outcome};
 use crate::code::{Class, Inst, Mode, Order, Reg, Space, Src, Step, Ty};
+use crate::operands::{Operand, look};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+/// Does so in all functions.
+pub(crate) fn run(it: &mut Lowering<'_, '_>) -> Outcome {
+    for function in &mut it.functions {
+        let slots = &function.slots;
+        function.slots = promote(&mut function.graph, slots, &mut it.draft.registers);
+    }
+    Ok(())
+}
+
 /// Puts what it can into registers; gives back the variables that stay in memory.
-pub(super) fn promote(
-    graph: &mut Graph,
-    slots: &[Slot],
-    registers: &mut Vec<RegisterFacts>,
-) -> Vec<Slot> {
+fn promote(graph: &mut Graph, slots: &[Slot], registers: &mut Vec<RegisterFacts>) -> Vec<Slot> {
     let bases: HashMap<Reg, usize> =
         slots.iter().enumerate().map(|(index, slot)| (slot.base, index)).collect();
     // Parts of each variable: offset to bytes.
@@ -26,9 +32,9 @@ pub(super) fn promote(
         let access = access(&step.inst);
         look(&step.inst, &mut |place| {
             let base = match place {
-                Place::Read(Src::Reg(register)) => *register,
-                Place::ReadRegister(register) => *register,
-                Place::Address(address) => match address.base {
+                Operand::Read(Src::Reg(register)) => *register,
+                Operand::ReadRegister(register) => *register,
+                Operand::Address(address) => match address.base {
                     Src::Reg(register) => register,
                     Src::Imm(_) => return,
                 },
@@ -38,11 +44,11 @@ pub(super) fn promote(
                 return;
             };
             used.insert(*index);
-            let (true, Some((ty, count))) = (matches!(place, Place::Address(_)), access) else {
+            let (true, Some((ty, count))) = (matches!(place, Operand::Address(_)), access) else {
                 stays.insert(*index);
                 return;
             };
-            let Place::Address(address) = place else {
+            let Operand::Address(address) = place else {
                 return;
             };
             let bytes = ty.bits() / 8;

@@ -1,10 +1,7 @@
 //! Statements to steps: scopes, labels, functions taken in, and the instructions themselves.
 //!
 //! What comes out is a [`Draft`]: one [`Body`] for the kernel and one for each function that has
-//! to be called. In a body, branch targets are labels. A variable of the function (`.local`,
-//! `.param`) is a [`Slot`]: it has a register of its own that stands for its address, so that
-//! later passes see whether the address is ever used for anything but loads and stores
-//! ([`super::promote`]).
+//! to be called.
 
 mod address;
 mod arithmetic;
@@ -23,87 +20,46 @@ mod moves;
 mod operand;
 mod scope;
 mod special;
+mod tensor_map;
 mod texture;
 mod video;
 mod warp;
+mod warpgroup;
 
+use super::draft::{Body, Draft, RegisterFacts, Slot};
 use super::program::Program;
-use super::{Outcome, Refusal, refuse};
+use super::{Lowering, Outcome, Refusal, refuse};
 use crate::code::{Class, Guard, Inst, Mode, Reg, Src, Step, Ty};
 use apex_ptx::tree::{Instruction, Statement};
 use scope::{Entity, Scope};
-use std::collections::HashMap;
-
-/// A kernel with its functions, as steps with labels.
-#[derive(Debug, Default)]
-pub(super) struct Draft {
-    /// The kernel first, then the functions it calls.
-    pub(super) bodies: Vec<Body>,
-    /// All registers.
-    pub(super) registers: Vec<RegisterFacts>,
-    /// Bytes of static shared memory.
-    pub(super) static_shared: u32,
-    /// Register that stands for the start of dynamic shared memory, when it is used.
-    pub(super) dynamic_shared: Option<Reg>,
-    /// Register that stands for the area by which arguments are handed over, and its bytes.
-    pub(super) arguments: Option<(Reg, u32)>,
-    /// How many functions the module has.
-    pub(super) functions: usize,
-}
-
-/// One function's steps.
-#[derive(Debug, Default)]
-pub(super) struct Body {
-    /// Which function of the program.
-    pub(super) function: usize,
-    /// Steps; targets of branches are labels.
-    pub(super) steps: Vec<Step>,
-    /// Index of the step before which each label stands.
-    pub(super) labels: Vec<u32>,
-    /// Its variables.
-    pub(super) slots: Vec<Slot>,
-    /// Whether a call in it can come back to it.
-    pub(super) recursive: bool,
-}
-
-/// A variable of a function, in local memory unless it can live in registers.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Slot {
-    /// Stands for its address.
-    pub(super) base: Reg,
-    /// Its size.
-    pub(super) bytes: u32,
-    /// Its alignment.
-    pub(super) align: u32,
-}
-
-/// What is known of a register.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RegisterFacts {
-    /// How it is stored.
-    pub(super) class: Class,
-    /// Made by lowering for one instruction: written before it is read, under the same guard.
-    pub(super) temporary: bool,
-}
+use std::collections::{HashMap, HashSet};
 
 /// The most steps a kernel may grow to by taking functions in, and the most functions taken in,
 /// which may be empty; beyond it they are called.
 const INLINE_STEPS: usize = 60_000;
 const INLINE_CALLS: usize = 10_000;
 
-/// Translates the kernel of this index with all it calls.
-pub(super) fn kernel(program: &Program<'_>, index: usize) -> Outcome<Draft> {
-    let mut translator = Translator::new(program);
-    translator.body(index, true)?;
+/// The most scopes open at a time. A function deeper than that is called: translating goes down
+/// with the scopes, and a long chain of calls must not use up the stack.
+const INLINE_SCOPES: usize = 200;
+
+/// Translates the kernel with all it calls.
+pub(crate) fn run(it: &mut Lowering<'_, '_>) -> Outcome {
+    let mut translator = Translator::new(it.program);
+    translator.body(it.kernel, true)?;
     while let Some(function) = translator.wanted.pop() {
         translator.body(function, false)?;
     }
-    translator.draft.functions = program.functions.len();
     // Dynamic memory begins where the static part ends.
     let align = translator.dynamic_align;
-    translator.draft.static_shared = translator.shared_bytes.next_multiple_of(align);
-    Ok(translator.draft)
+    let bytes = translator.shared_bytes.checked_next_multiple_of(align);
+    translator.draft.static_shared = bytes.unwrap_or(u32::MAX);
+    it.draft = translator.draft;
+    Ok(())
 }
+
+/// How functions begin that a kernel calls to launch another.
+const DEVICE_RUNTIME: [&str; 3] = ["cudaGetParameterBuffer", "cudaLaunchDevice", "cudaGraphLaunch"];
 
 /// A function being translated: the kernel, a called one, or one taken in.
 struct Instance {
@@ -131,7 +87,7 @@ struct Translator<'p, 't> {
     dynamic_align: u32,
     /// Functions to be called that have no body yet, and all that were ever wanted.
     wanted: Vec<usize>,
-    ever_wanted: Vec<usize>,
+    ever_wanted: HashSet<usize>,
     /// How many functions were taken in.
     taken_in: usize,
     /// Where `alloca` takes from: the register with the next free offset.
@@ -155,7 +111,7 @@ impl<'p, 't> Translator<'p, 't> {
             shared_bytes: 0,
             dynamic_align: 1,
             wanted: Vec::new(),
-            ever_wanted: Vec::new(),
+            ever_wanted: HashSet::new(),
             taken_in: 0,
             stack: None,
             guard: None,
@@ -168,24 +124,24 @@ impl<'p, 't> Translator<'p, 't> {
     fn body(&mut self, function: usize, kernel: bool) -> Outcome {
         let tree = self.program.functions[function];
         let Some(statements) = &tree.body else {
+            if DEVICE_RUNTIME.iter().any(|name| tree.name.starts_with(name)) {
+                return refuse("kernels that launch kernels are not executed by the software GPU");
+            }
             return refuse(format!("function {} is declared and not defined", tree.name));
         };
-        self.body = Body {
-            function,
-            recursive: self.program.reaches(function, function),
-            ..Body::default()
-        };
+        self.body =
+            Body { function, recursive: self.program.is_recursive(function), ..Body::default() };
         self.stack = None;
         self.line = tree.line;
         let mut outer = Scope::default();
         let mut returns = Vec::new();
         if kernel {
-            let (params, _) = crate::module::layout(&tree.params);
+            let (params, _) = crate::kernel::layout(&tree.params);
             for (param, place) in tree.params.iter().zip(params) {
                 outer.names.insert(&param.name, Entity::KernelParam(place.offset));
             }
         } else {
-            returns = self.enter_called(&mut outer, tree);
+            returns = self.enter_called(&mut outer, tree)?;
         }
         let scopes = self.scopes.len();
         self.scopes.push(outer);
@@ -281,9 +237,9 @@ impl<'p, 't> Translator<'p, 't> {
                 self.hint(it)
             }
             "cp" => self.copy(it),
-            "multimem" | "wgmma" | "tcgen05" | "tensormap" => {
-                refuse("the software GPU does not execute this instruction")
-            }
+            "tensormap" => self.tensor_map(it),
+            "wgmma" => self.warpgroup(it),
+            "multimem" | "tcgen05" => refuse("the software GPU does not execute this instruction"),
             "mbarrier" => self.mbarrier(it),
             "bra" | "brx" | "ret" | "exit" | "trap" | "brkpt" => self.jump(it),
             "call" => self.call(it),

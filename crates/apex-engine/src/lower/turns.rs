@@ -8,10 +8,16 @@
 //! kernels that follow the rules seldom have them, and pay for no turn.
 
 use super::graph::{Graph, Node};
+use super::{Lowering, Outcome};
 use crate::code::{Address, Inst, Space, Src, Step};
 
 /// Puts [`Inst::Pass`] where it is wanted.
-pub(super) fn insert(graph: &mut Graph) {
+pub(crate) fn run(it: &mut Lowering<'_, '_>) -> Outcome {
+    it.functions.iter_mut().for_each(|function| insert(&mut function.graph));
+    Ok(())
+}
+
+fn insert(graph: &mut Graph) {
     let writes = writes_ahead(graph);
     let mut behind: Vec<usize> = (0..graph.nodes.len())
         .filter(|&node| graph.nodes[node].steps.last().is_some_and(is_barrier))

@@ -6,6 +6,7 @@
 //! narrow only if no load of shared or global memory can follow a store to it without a block-wide
 //! barrier between them.
 
+use super::{Lowering, Outcome};
 use crate::code::{Code, Inst, Order, Space, Special, Step};
 
 /// Memory that may hold what another lane has just written.
@@ -15,8 +16,14 @@ struct Fresh {
     global: bool,
 }
 
+/// Decides it.
+pub(crate) fn run(it: &mut Lowering<'_, '_>) -> Outcome {
+    it.code.width = width(&it.code);
+    Ok(())
+}
+
 /// Lanes per warp for this code.
-pub(super) fn width(code: &Code) -> u32 {
+fn width(code: &Code) -> u32 {
     if code.steps.iter().any(tells) || hands_over(code) { 32 } else { 16 }
 }
 
@@ -31,6 +38,7 @@ fn tells(step: &Step) -> bool {
         | Inst::Elect { .. }
         | Inst::WarpBarrier { .. }
         | Inst::Mma(_)
+        | Inst::Wgmma(_)
         | Inst::WmmaMemory(_)
         | Inst::MatrixMemory { .. }
         | Inst::MatrixTranspose { .. }
@@ -92,11 +100,12 @@ impl Fresh {
     fn note(&mut self, inst: &Inst) {
         match inst {
             Inst::Barrier { .. } | Inst::ClusterWait => *self = Fresh::default(),
+            // Behind it is what the threads have written that arrived.
+            Inst::Mbarrier(it) if it.op.waits() => *self = Fresh::default(),
             Inst::Store { space, .. } | Inst::Atom { space, .. } => {
                 self.shared |= matches!(space, Space::Shared | Space::Generic);
                 self.global |= matches!(space, Space::Global | Space::Generic);
             }
-            Inst::CopyAsync { .. } => self.shared = true,
             _ => {}
         }
     }

@@ -20,29 +20,31 @@ pub(super) fn fill(tree: &Module, program: &Program<'_>) -> Result<(), LoadError
     }
     for variable in all {
         if let Home::Memory(address) = program.home(variable) {
-            let bytes = image(variable, program)?;
+            let length = variable.bytes().and_then(|bytes| usize::try_from(bytes).ok());
+            let start = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
             // SAFETY: the caller of `Module::load` gave this memory for a variable of this size,
             // and nobody else knows of it yet.
-            unsafe {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len());
+            let image = unsafe { std::slice::from_raw_parts_mut(start, length.unwrap_or(0)) };
+            clear(image);
+            if let Some(init) = &variable.init
+                && !matches!(variable.ty, Type::TexRef | Type::SamplerRef | Type::SurfRef)
+            {
+                let dims = variable.dims.iter().map(|length| length.unwrap_or(0));
+                let shape: Vec<u64> = dims.chain(variable.vector.map(u64::from)).collect();
+                put(init, variable, program, &shape, image)?;
             }
         }
     }
     Ok(())
 }
 
-/// The bytes a variable begins with.
-fn image(variable: &Variable, program: &Program<'_>) -> Result<Vec<u8>, LoadError> {
-    let length = variable.bytes().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
-    let mut bytes = vec![0; length];
-    if let Some(init) = &variable.init
-        && !matches!(variable.ty, Type::TexRef | Type::SamplerRef | Type::SurfRef)
-    {
-        let mut shape: Vec<u64> = variable.dims.iter().map(|length| length.unwrap_or(0)).collect();
-        shape.extend(variable.vector.map(u64::from));
-        put(init, variable, program, &shape, &mut bytes)?;
+/// Makes everything zero. What is zero is not written: pages that nobody has touched stay so.
+fn clear(image: &mut [u8]) {
+    for page in image.chunks_mut(4096) {
+        if page.iter().fold(0, |bits, byte| bits | byte) != 0 {
+            page.fill(0);
+        }
     }
-    Ok(bytes)
 }
 
 /// Writes a value into its part of the image. Lists follow the shape; a flat list fills it row
@@ -59,8 +61,8 @@ fn put(
         Initializer::List(list) => {
             let nested = list.iter().any(|part| matches!(part, Initializer::List(_)));
             let parts = shape.get(1..).unwrap_or_default();
-            let inner: u64 = parts.iter().product();
-            let step = if nested { unit * inner.max(1) as usize } else { unit };
+            let inner = parts.iter().fold(1, |all: u64, length| all.saturating_mul(*length));
+            let step = if nested { unit.saturating_mul(inner.max(1) as usize) } else { unit };
             for (part, place) in list.iter().zip(out.chunks_mut(step.max(1))) {
                 put(part, variable, program, if nested { parts } else { &[] }, place)?;
             }

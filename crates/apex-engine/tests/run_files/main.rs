@@ -15,7 +15,7 @@ use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// Differences told of one file; the first ones show what is wrong.
+/// Differences reported of one file; the first ones show what is wrong.
 const SHOWN: usize = 4;
 
 #[test]
@@ -56,7 +56,7 @@ fn the_generator_gives_what_the_one_in_python_gives() {
 
 /// Runs every file and tells all that differ.
 fn check_all(jit: bool) {
-    let mut told = String::new();
+    let mut report = String::new();
     let mut failed = 0;
     let files = files();
     for path in &files {
@@ -65,10 +65,10 @@ fn check_all(jit: bool) {
         let result = result.unwrap_or_else(|_| Err("panics".into()));
         if let Err(reason) = result {
             failed += 1;
-            let _ = writeln!(told, "{name}: {reason}");
+            let _ = writeln!(report, "{name}: {reason}");
         }
     }
-    assert!(failed == 0, "{failed} of {} run files fail:\n{told}", files.len());
+    assert!(failed == 0, "{failed} of {} run files fail:\n{report}", files.len());
 }
 
 fn files() -> Vec<PathBuf> {
@@ -109,11 +109,11 @@ fn compare(file: &RunFile, got: &[u64], expected: &[u64]) -> Result<(), String> 
         return Ok(());
     }
     let width = file.out.bits as usize / 4;
-    let mut told = format!("{} of {} differ:", different.len(), got.len());
+    let mut report = format!("{} of {} differ:", different.len(), got.len());
     for (at, (got, expected)) in different.iter().take(SHOWN) {
-        let _ = write!(told, " [{at}] got {got:0width$x}, expected {expected:0width$x};");
+        let _ = write!(report, " [{at}] got {got:0width$x}, expected {expected:0width$x};");
     }
-    Err(told)
+    Err(report)
 }
 
 fn open(file: &RunFile, at: usize) -> bool {

@@ -44,6 +44,7 @@ pub(crate) struct Run {
     workers: usize,
     cooperative: bool,
     checked: bool,
+    compiled: bool,
     params: Vec<u8>,
     pub(crate) recorder: Arc<Recorder>,
 }
@@ -68,6 +69,7 @@ impl Run {
             workers: 2,
             cooperative: false,
             checked: false,
+            compiled: false,
             params: Vec::new(),
             recorder: Arc::default(),
         }
@@ -75,6 +77,11 @@ impl Run {
 
     pub(crate) fn grid(mut self, x: u32) -> Self {
         self.grid[0] = x;
+        self
+    }
+
+    pub(crate) fn plane(mut self, [x, y]: [u32; 2]) -> Self {
+        self.grid = [x, y, 1];
         self
     }
 
@@ -105,6 +112,12 @@ impl Run {
 
     pub(crate) fn checked(mut self) -> Self {
         self.checked = true;
+        self
+    }
+
+    /// In compiled code, wherever there is a compiler.
+    pub(crate) fn compiled(mut self, compiled: bool) -> Self {
+        self.compiled = compiled;
         self
     }
 
@@ -153,9 +166,16 @@ impl Run {
             identity: Identity::default(),
             checked: self.checked,
             jit: false,
+            window: None,
             services: Box::new(Forward(Arc::clone(&self.recorder))),
         });
-        let grid = Grid::new(launch, device)?;
+        let fast = self
+            .compiled
+            .then(|| apex_engine::compile(&launch.kernel.code, launch.block, None, false))
+            .flatten();
+        let expected = self.compiled && cfg!(all(target_arch = "x86_64", target_os = "linux"));
+        assert!(fast.is_some() || !expected, "it is compiled");
+        let grid = Grid::with_fast_tier(launch, device, fast)?;
         let last: usize = std::thread::scope(|scope| {
             let workers: Vec<_> =
                 (0..self.workers).map(|_| scope.spawn(|| usize::from(grid.work()))).collect();

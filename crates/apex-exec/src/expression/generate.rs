@@ -6,7 +6,7 @@
 
 use super::{Expression, Node, One, Two};
 use crate::error::{Error, Result};
-use crate::ops::shape::refuse;
+use crate::shape::refuse;
 use core::fmt::Write as _;
 use std::collections::HashMap;
 

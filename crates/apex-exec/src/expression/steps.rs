@@ -6,8 +6,9 @@ use super::generate::Plan;
 use super::{Node, One, Two};
 use crate::buffer::{Buffer, View, ViewMut};
 use crate::error::Result;
+use crate::float::Float;
 use crate::grid::Grid;
-use crate::ops::{Float, Ops, kernels};
+use crate::ops::{Ops, kernels};
 
 /// What a node has become.
 enum Value<'a, T: Float> {

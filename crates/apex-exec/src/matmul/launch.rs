@@ -1,19 +1,23 @@
 //! Launches the kernel that was chosen.
 
-use super::choose::{self, MatmulChoice, MatmulKernel, Question, Site};
-use super::cublas::Cublas;
-use super::kernels::Form;
-use super::request::{Matmul, Operands, Places};
-use super::state::Plan;
-use super::tensor_map::{Maps, batch_step};
 use crate::buffer::{View, ViewMut};
-use crate::context::lock;
 use crate::error::Result;
+use crate::float::Float;
 use crate::foreign::ForeignCall;
 use crate::grid::Grid;
 use crate::kernel::Kernel;
 use crate::libraries::Companion;
-use crate::ops::{Float, Ops, kernels, shape};
+use crate::lock::lock;
+use crate::ops::{Ops, kernels};
+use crate::product::choose::{self, MatmulChoice, Site};
+use crate::product::cublas::Cublas;
+use crate::product::kernels::Form;
+use crate::product::matmul_kernel::MatmulKernel;
+use crate::product::request::Question;
+use crate::product::request::{Matmul, Operands, Places};
+use crate::product::state::Plan;
+use crate::product::tensor_map::{Maps, batch_step};
+use crate::shape;
 use std::sync::Arc;
 
 impl Ops<'_> {

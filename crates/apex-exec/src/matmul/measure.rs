@@ -1,12 +1,13 @@
 //! Measures the kernels of a product, and keeps what was found for this device.
 
-use super::choose::{MatmulKernel, obstacle};
-use super::request::{Matmul, Operands};
-use super::table::{Row, Table};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::executor::Executor;
-use crate::ops::Float;
+use crate::float::Float;
+use crate::product::MatmulKernel;
+use crate::product::choose::obstacle;
+use crate::product::request::{Matmul, Operands, Places, Stored};
+use crate::product::table::{Row, Table};
 use half::{bf16, f16};
 
 /// A shape to be measured.
@@ -84,11 +85,11 @@ fn measure<T: Float>(executor: &Executor, product: &Matmul) -> Result<Option<Row
     }
     let ops = executor.ops();
     let batch = operands.batch as usize;
-    let matrix = |stored: super::request::Stored| -> Result<Buffer<T>> {
+    let matrix = |stored: Stored| -> Result<Buffer<T>> {
         executor.zeros(stored.batch_stride * (batch - 1) + stored.rows * stored.row_stride)
     };
     let (a, b, mut c) = (matrix(operands.a)?, matrix(operands.b)?, matrix(operands.c)?);
-    let places = super::request::Places {
+    let places = Places {
         a: *a.place().address,
         b: *b.place().address,
         c: *c.place().address,

@@ -4,11 +4,12 @@
 //! normalise it. Statistics, gamma and beta are in the type that is computed in.
 
 use super::rows::on_borders;
-use super::shape;
-use super::{Float, Norm, Ops, kernels, lanes};
+use super::{Norm, Ops, kernels};
 use crate::buffer::{Buffer, Readable, View, ViewMut, Writable};
 use crate::error::Result;
+use crate::float::{Float, lanes};
 use crate::grid::Grid;
+use crate::shape;
 
 /// Threads of every block here.
 const THREADS: u32 = 256;

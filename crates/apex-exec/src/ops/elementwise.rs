@@ -3,12 +3,13 @@
 //! A block takes vectors that lie together and each thread one of them, so the grid follows from the length.
 //! Little work is cut into smaller blocks, so that every multiprocessor gets some.
 
-use super::shape;
-use super::{Float, Ops, kernels, lanes};
+use super::{Ops, kernels};
 use crate::buffer::{Readable, Writable};
 use crate::element::Element;
 use crate::error::Result;
+use crate::float::{Float, lanes};
 use crate::grid::Grid;
+use crate::shape;
 
 /// A function of one element.
 ///

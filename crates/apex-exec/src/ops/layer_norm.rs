@@ -4,11 +4,12 @@
 //! with gamma and beta, has a kernel that asks for none of the three.
 
 use super::rows::{RowPlan, on_borders};
-use super::shape;
-use super::{Float, Norm, Ops, kernels};
+use super::{Norm, Ops, kernels};
 use crate::buffer::{Readable, Writable};
 use crate::error::Result;
+use crate::float::Float;
 use crate::grid::Grid;
+use crate::shape;
 
 /// Threads of a block that takes a long row.
 const LONG_THREADS: u32 = 512;

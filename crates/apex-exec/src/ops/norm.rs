@@ -1,9 +1,9 @@
 //! What both normalisations scale by.
 
 use super::Float;
-use super::shape;
 use crate::buffer::View;
 use crate::error::Result;
+use crate::shape;
 
 /// Gamma, beta and epsilon of a normalisation: y = (x - mean) / √(variance + epsilon) · gamma + beta.
 ///

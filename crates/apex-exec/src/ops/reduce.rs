@@ -4,11 +4,12 @@
 //! each is made in parts, and a second kernel joins them; the order of additions follows from shape and
 //! device, so the same call gives the same bits.
 
-use super::shape::{self, Rows};
-use super::{Float, Ops, kernels, lanes};
+use super::{Ops, kernels};
 use crate::buffer::{Readable, View, ViewMut, Writable};
 use crate::error::Result;
+use crate::float::{Float, lanes};
 use crate::grid::Grid;
+use crate::shape::{self, Rows};
 
 /// Threads of every block here.
 const THREADS: u32 = 256;

@@ -4,10 +4,10 @@
 //! 16-byte borders, else sixteen single elements; half of that for f64. As many threads share a row as hold it, a power of two; up
 //! to a warp they need no shared memory, and a block of 128 threads takes several rows.
 
-use super::lanes;
-use super::shape::Rows;
 use crate::element::Element;
+use crate::float::lanes;
 use crate::grid::Grid;
+use crate::shape::Rows;
 
 /// The most threads that share a row; two such blocks fit on a multiprocessor with their registers.
 const MOST_THREADS: u32 = 512;

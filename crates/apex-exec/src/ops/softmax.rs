@@ -4,11 +4,12 @@
 //! time comes from the cache, or where there are too few rows to fill the device by several blocks each.
 
 use super::rows::{RowPlan, on_borders};
-use super::shape::{self, Rows};
-use super::{Float, Ops, kernels, lanes};
+use super::{Ops, kernels};
 use crate::buffer::{Readable, View, ViewMut, Writable};
 use crate::error::Result;
+use crate::float::{Float, lanes};
 use crate::grid::Grid;
+use crate::shape::{self, Rows};
 
 /// Threads of a block that takes a long row, or a part of one.
 const LONG_THREADS: u32 = 512;

@@ -1,12 +1,13 @@
 //! Transposes of matrices of any element.
 
 use super::Ops;
+use super::kernels;
 use super::rows::on_borders;
-use super::{kernels, shape};
 use crate::buffer::{Readable, Writable};
 use crate::element::Element;
 use crate::error::Result;
 use crate::grid::Grid;
+use crate::shape;
 
 /// Blocks along y and z are counted in 16 bits.
 const MOST_BLOCKS: u32 = 65_535;

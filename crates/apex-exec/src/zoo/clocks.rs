@@ -6,7 +6,7 @@
 //! is missing, as on the software GPU, there are no clocks, and that is no error.
 
 use crate::Executor;
-use crate::context::call;
+use crate::calls::call;
 use apex_cuda::Library;
 use apex_cuda::types::CUdevice;
 use core::ffi::{c_char, c_int, c_uint, c_void};

@@ -4,8 +4,11 @@
 //! the confidence comes from their ranks (Mann and Whitney), which ask nothing of how times are distributed. The
 //! program itself is compared by the time that even parts of its launches took. A slow-down is a regression if it
 //! exceeds the tolerance and chance would show it in less than one of twenty comparisons of this size; many
-//! comparisons demand more of each. What cannot be decided is said to be so, and why.
+//! comparisons demand more of each. Beside them stands the wall time, which alone has what happens before, between and
+//! after the launches. There is one of each session, so it counts as slower only beyond what runs of one
+//! program differ by. What cannot be decided is said to be so, and why.
 
+use crate::amounts::counted;
 use std::collections::BTreeMap;
 
 /// One session, as far as it is compared.
@@ -19,6 +22,14 @@ pub struct Side {
     pub launches: u64,
     /// Nanoseconds that even parts of the launches took, for each launch.
     pub parts_ns: Vec<f64>,
+    /// From its start to its end, in nanoseconds.
+    pub wall_ns: f64,
+    /// Time of it in which kernels ran, where that was measured.
+    pub gpu_ns: Option<f64>,
+    /// Time waited for the GPU.
+    pub waited_ns: f64,
+    /// Events that were lost: launches may be missing.
+    pub lost: u64,
     /// Kernels by name.
     pub kernels: BTreeMap<String, KernelTimes>,
     /// Mean clock while the GPU was busy, in MHz; none where it was not read.
@@ -30,6 +41,8 @@ pub struct Side {
 /// Measured times of one kernel.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KernelTimes {
+    /// Executions, timed or not, those through graphs included.
+    pub calls: u64,
     /// Hash of its code; 0 where it was not seen.
     pub code: u64,
     /// Registers of one thread.
@@ -85,6 +98,8 @@ pub enum Cause {
     Throttling,
     /// Something else used the GPU: the fastest times are as before, the others are not.
     Neighbour,
+    /// The program took longer outside its kernels.
+    Host,
     /// Nothing that is known explains it.
     Unknown,
 }
@@ -99,17 +114,29 @@ impl Cause {
             Cause::ChangedWork => "changed work",
             Cause::Throttling => "throttling",
             Cause::Neighbour => "neighbour",
+            Cause::Host => "host",
             Cause::Unknown => "unknown",
         }
     }
 }
 
+/// What is compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The program from its start to its end.
+    WallTime,
+    /// The program, by the time of one launch with all that belongs to it.
+    EachLaunch,
+    /// A kernel of this name.
+    Kernel(String),
+}
+
 /// One thing that was compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
-    /// The kernel; none for the program.
-    pub kernel: Option<String>,
-    /// Its shape; empty for the program, and for a kernel whose shapes changed.
+    /// What it is.
+    pub subject: Subject,
+    /// A kernel's shape; empty for the program, and for a kernel whose shapes changed.
     pub shape: String,
     /// Median time before and after, in nanoseconds.
     pub median_ns: (f64, f64),
@@ -119,8 +146,8 @@ pub struct Compared {
     pub slower: f64,
     /// Share of the session's measured kernel time before; 1 for the program.
     pub weight: f64,
-    /// One less the probability that chance makes such a difference.
-    pub confidence: f64,
+    /// One less the probability that chance makes such a difference; none where there is one time of each.
+    pub confidence: Option<f64>,
     /// What it comes to.
     pub verdict: Verdict,
     /// Why, where it is slower.
@@ -146,6 +173,11 @@ const ALARMS: f64 = 0.05;
 const MATTERS: f64 = 0.02;
 /// A clock lower by this much explains a slow-down.
 const LOWER_CLOCK: f64 = 0.03;
+/// Wall times of one program may differ by so much from run to run: a machine that is shared, files that are read
+/// for the first time. Assumed, on the wide side: what is missed here the launches show.
+const RUNS_DIFFER: f64 = 0.25;
+/// The part of a slower wall time that must lie outside kernels and waiting for the host to be its cause.
+const MOST_OF_IT: f64 = 0.5;
 
 /// Compares a session with the baseline. `tolerance` is the slow-down that is borne, such as 0.05.
 #[must_use]
@@ -163,16 +195,19 @@ pub fn check(before: &Side, after: &Side, tolerance: f64) -> Checked {
         open.push(format!("the driver was {} and is {}", before.driver, after.driver));
     }
     let mut compared = Vec::new();
-    compared.extend(program(before, after));
+    compared.extend(samples(Subject::WallTime, &[before.wall_ns], &[after.wall_ns]));
+    compared.extend(samples(Subject::EachLaunch, &before.parts_ns, &after.parts_ns));
+    compared.iter_mut().for_each(|one| one.weight = 1.0);
     let all: f64 = before.kernels.values().map(total_ns).sum();
     for (name, old) in &before.kernels {
         let weight = if all > 0.0 { total_ns(old) / all } else { 0.0 };
-        match after.kernels.get(name) {
-            Some(new) => compared.extend(kernel(name, weight, old, new, &mut open)),
-            None if weight >= MATTERS => {
-                open.push(format!("{name} ran before and does not any more"));
+        let new = after.kernels.get(name).filter(|new| new.calls > 0);
+        match new {
+            Some(new) if new.is_timed() => {
+                compared.extend(kernel(name, weight, old, new, &mut open));
             }
-            None => {}
+            _ if weight >= MATTERS => open.push(not_compared(name, old, new, after.lost)),
+            _ => {}
         }
     }
     let comparisons = compared.len().max(1) as f64;
@@ -182,7 +217,10 @@ pub fn check(before: &Side, after: &Side, tolerance: f64) -> Checked {
     compared.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     let matters = |one: &&Compared| one.weight >= MATTERS;
     let any = |verdict| compared.iter().filter(matters).any(|one| one.verdict == verdict);
-    let decided = compared.iter().filter(matters).any(|one| one.verdict != Verdict::Inconclusive);
+    // A wall time that is no slower by far says nothing of the rest.
+    let of_launches = |one: &&Compared| matters(one) && one.subject != Subject::WallTime;
+    let decided =
+        compared.iter().filter(of_launches).any(|one| one.verdict != Verdict::Inconclusive);
     let verdict = if any(Verdict::Regression) {
         Verdict::Regression
     } else if any(Verdict::Inconclusive) || !decided {
@@ -198,8 +236,26 @@ fn total_ns(kernel: &KernelTimes) -> f64 {
     kernel.shapes.values().map(of).sum()
 }
 
-fn program(before: &Side, after: &Side) -> Option<Compared> {
-    samples(&before.parts_ns, &after.parts_ns).map(|one| Compared { weight: 1.0, ..one })
+impl KernelTimes {
+    fn is_timed(&self) -> bool {
+        self.shapes.values().any(|shape| !shape.times_ns.is_empty())
+    }
+}
+
+/// Why a kernel that was timed before has no time to compare it with.
+fn not_compared(name: &str, old: &KernelTimes, new: Option<&KernelTimes>, lost: u64) -> String {
+    let before = counted(old.calls, "time", "times");
+    let lost = match lost {
+        0 => String::new(),
+        lost => format!(" ({} lost)", counted(lost, "event was", "events were")),
+    };
+    match new {
+        Some(new) => format!(
+            "{name} ran {before} before and {} now{lost}, but none of these was timed",
+            counted(new.calls, "time", "times")
+        ),
+        None => format!("{name} ran {before} before and was not launched now{lost}"),
+    }
 }
 
 /// Compares a kernel shape by shape; where no shape is left, its mean over all of them.
@@ -221,10 +277,10 @@ fn kernel(
             ));
             continue;
         }
-        if let Some(one) = samples(&before.times_ns, &after.times_ns) {
+        let subject = Subject::Kernel(name.to_owned());
+        if let Some(one) = samples(subject, &before.times_ns, &after.times_ns) {
             let own = median(&before.times_ns).unwrap_or(0.0) * before.calls as f64;
             found.push(Compared {
-                kernel: Some(name.to_owned()),
                 shape: shape.clone(),
                 weight: weight * own / all,
                 cause: changed_code(old, new).or(one.cause),
@@ -236,9 +292,9 @@ fn kernel(
         let times = |kernel: &KernelTimes| -> Vec<f64> {
             kernel.shapes.values().flat_map(|shape| shape.times_ns.iter().copied()).collect()
         };
-        if let Some(one) = samples(&times(old), &times(new)) {
+        let subject = Subject::Kernel(name.to_owned());
+        if let Some(one) = samples(subject, &times(old), &times(new)) {
             found.push(Compared {
-                kernel: Some(name.to_owned()),
                 weight,
                 cause: changed_code(old, new).or(Some(Cause::ChangedConfiguration)),
                 ..one
@@ -254,27 +310,35 @@ fn changed_code(old: &KernelTimes, new: &KernelTimes) -> Option<Cause> {
 }
 
 /// Two samples with their medians and the confidence that they differ; the verdict is still open.
-fn samples(before: &[f64], after: &[f64]) -> Option<Compared> {
+fn samples(subject: Subject, before: &[f64], after: &[f64]) -> Option<Compared> {
     let (old, new) = (median(before)?, median(after)?);
+    let is_one = before.len().max(after.len()) == 1;
+    let disturbed = matches!(subject, Subject::Kernel(_)) && lowest(after) <= lowest(before) * 1.02;
     Some(Compared {
-        kernel: None,
+        subject,
         shape: String::new(),
         median_ns: (old, new),
         samples: (before.len(), after.len()),
         slower: if old > 0.0 { new / old - 1.0 } else { 0.0 },
         weight: 0.0,
-        confidence: confidence(before, after),
+        confidence: (!is_one).then(|| confidence(before, after)),
         verdict: Verdict::Inconclusive,
-        cause: if lowest(after) <= lowest(before) * 1.02 { Some(Cause::Neighbour) } else { None },
+        cause: disturbed.then_some(Cause::Neighbour),
     })
 }
 
 fn decide(one: &mut Compared, before: &Side, after: &Side, tolerance: f64, alarms: f64) {
-    let enough = one.samples.0.min(one.samples.1) >= FEWEST;
-    let sure = one.confidence >= 1.0 - alarms;
+    let is_wall_time = one.subject == Subject::WallTime;
+    let tolerance = if is_wall_time { tolerance.max(RUNS_DIFFER) } else { tolerance };
+    let enough = is_wall_time || one.samples.0.min(one.samples.1) >= FEWEST;
+    let sure = is_wall_time || one.confidence.is_some_and(|confidence| confidence >= 1.0 - alarms);
+    let other_work = before.launches.abs_diff(after.launches) as f64
+        > 0.01 * before.launches.max(after.launches) as f64;
     one.verdict = match () {
         () if !enough => Verdict::Inconclusive,
         () if one.slower <= tolerance => Verdict::Fine,
+        // It may take longer as a whole because it does more.
+        () if is_wall_time && other_work => Verdict::Inconclusive,
         () if sure => Verdict::Regression,
         () => Verdict::Inconclusive,
     };
@@ -282,15 +346,25 @@ fn decide(one: &mut Compared, before: &Side, after: &Side, tolerance: f64, alarm
     let clock = before.clock_mhz.zip(after.clock_mhz);
     let throttled = clock.is_some_and(|(old, new)| new < old * (1.0 - LOWER_CLOCK))
         || (!after.clock_reason.is_empty() && before.clock_reason.is_empty());
-    let other_work = before.launches.abs_diff(after.launches) as f64
-        > 0.01 * before.launches.max(after.launches) as f64;
+    let of_program = !matches!(one.subject, Subject::Kernel(_));
     one.cause = (one.slower > tolerance).then(|| match one.cause {
         Some(cause @ (Cause::ChangedCode | Cause::ChangedConfiguration)) => cause,
         _ if throttled => Cause::Throttling,
-        _ if one.kernel.is_none() && other_work => Cause::ChangedWork,
+        _ if of_program && other_work => Cause::ChangedWork,
+        _ if of_program && host_is_slower(before, after) => Cause::Host,
         Some(cause) => cause,
         None => Cause::Unknown,
     });
+}
+
+/// Most of what the program takes longer was spent neither in kernels nor in waiting.
+fn host_is_slower(before: &Side, after: &Side) -> bool {
+    let are_timed = before.gpu_ns.is_some() && after.gpu_ns.is_some();
+    let host_ns = |side: &Side| {
+        let gpu_ns = side.gpu_ns.filter(|_| are_timed).unwrap_or(0.0);
+        side.wall_ns - gpu_ns.max(side.waited_ns).min(side.wall_ns)
+    };
+    host_ns(after) - host_ns(before) > MOST_OF_IT * (after.wall_ns - before.wall_ns)
 }
 
 fn median(values: &[f64]) -> Option<f64> {
@@ -362,14 +436,15 @@ mod tests {
             let shape =
                 ShapeTimes { calls: 100, basis: "cupti".into(), times_ns: times(middle, count) };
             let shapes = BTreeMap::from([("64 x 256".to_owned(), shape)]);
-            (name.to_owned(), KernelTimes { code: 7, registers: 32, shapes })
+            (name.to_owned(), KernelTimes { calls: 100, code: 7, registers: 32, shapes })
         });
-        Side { devices: vec!["H200".into()], kernels: kernels.collect(), ..Side::default() }
+        let devices = vec!["H200".into()];
+        Side { devices, wall_ns: 1e6, kernels: kernels.collect(), ..Side::default() }
     }
 
     fn verdict(before: &Side, after: &Side) -> (Verdict, Option<Cause>) {
         let checked = check(before, after, 0.05);
-        (checked.verdict, checked.compared.first().and_then(|one| one.cause))
+        (checked.verdict, checked.compared.iter().find_map(|one| one.cause))
     }
 
     #[test]
@@ -420,9 +495,53 @@ mod tests {
         let with = |middle| Side { parts_ns: times(middle, 16), launches: 100, ..Side::default() };
         let checked = check(&with(1000.0), &with(1300.0), 0.05);
         assert_eq!(checked.verdict, Verdict::Regression);
-        assert!(checked.compared[0].kernel.is_none() && checked.compared[0].confidence > 0.99);
+        let each = checked.compared.iter().find(|one| one.subject == Subject::EachLaunch).unwrap();
+        assert!(each.confidence.is_some_and(|confidence| confidence > 0.99), "{each:?}");
         let more = Side { launches: 200, ..with(1300.0) };
         assert_eq!(verdict(&with(1000.0), &more).1, Some(Cause::ChangedWork));
+    }
+
+    #[test]
+    fn a_program_that_sleeps_is_slower_though_its_kernels_are_not() {
+        let with = |wall_ns| Side {
+            wall_ns,
+            gpu_ns: Some(2e5),
+            parts_ns: times(1000.0, 16),
+            ..side(&[("step", 1000.0, 40)])
+        };
+        assert_eq!(verdict(&with(1e6), &with(1.2e7)), (Verdict::Regression, Some(Cause::Host)));
+        assert_eq!(verdict(&with(1.2e7), &with(1e6)).0, Verdict::Fine, "faster is fine");
+        assert_eq!(verdict(&with(1e6), &with(1.2e6)).0, Verdict::Fine, "as runs differ");
+        let more = (Verdict::Inconclusive, Some(Cause::ChangedWork));
+        assert_eq!(verdict(&with(1e6), &Side { launches: 9, ..with(1.2e7) }), more);
+        let waits = Side { gpu_ns: None, waited_ns: 1.1e7, ..with(1.2e7) };
+        assert_eq!(verdict(&with(1e6), &waits), (Verdict::Regression, Some(Cause::Unknown)));
+        // A part of the launches that stands still is no neighbour on the GPU.
+        let mut slow = with(1.2e7);
+        slow.parts_ns.iter_mut().skip(8).for_each(|part| *part *= 2.0);
+        let checked = check(&with(1e6), &slow, 0.05);
+        assert!(
+            checked.compared.iter().all(|one| one.cause != Some(Cause::Neighbour)),
+            "{checked:?}"
+        );
+    }
+
+    #[test]
+    fn a_kernel_that_was_not_timed_has_not_stopped_running() {
+        let before = side(&[("step", 1000.0, 40), ("rest", 500.0, 40)]);
+        let mut after = before.clone();
+        after.kernels.get_mut("step").unwrap().shapes.clear();
+        let open = check(&before, &after, 0.05).open;
+        assert_eq!(
+            open,
+            ["step ran 100 times before and 100 times now, but none of these was timed"]
+        );
+        after.kernels.remove("step");
+        let open = check(&before, &after, 0.05).open;
+        assert_eq!(open, ["step ran 100 times before and was not launched now"]);
+        after.lost = 1;
+        let open = check(&before, &after, 0.05).open;
+        assert!(open[0].ends_with("was not launched now (1 event was lost)"), "{open:?}");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use crate::{Chip, KernelNeeds, LaunchFacts, LaunchShape, launch_facts};
 /// A session, as far as rules look at it. All times are nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
+    /// It ran on the software GPU: times are the CPU's, devices those that it stands for.
+    pub soft: bool,
     /// The program's time: what weights are shares of.
     pub program_ns: f64,
     /// From the first CUDA call to the end of the last.
@@ -22,6 +24,10 @@ pub struct Evidence {
     pub launches: Calls,
     /// Graph launches that ran, and the time in their calls.
     pub graph_launches: Calls,
+    /// Time waited for the GPU, in synchronisations and blocking copies.
+    pub waited_ns: f64,
+    /// Time that loading and compiling took, in calls for that and in first launches.
+    pub loading_ns: f64,
     /// Launches that repeat in a fixed order.
     pub sequences: Vec<Sequence>,
     /// Calls by what they do.
@@ -287,7 +293,8 @@ pub struct Waits {
     pub single: Calls,
     /// Launches that came first after a wait: the GPU had nothing to do.
     pub drains: u64,
-    /// From the end of each such wait to the end of the launch call.
+    /// From the end of each such wait to the end of the launch call, where that is not so long that the host did
+    /// something else.
     pub drained_ns: f64,
     /// Time in those launch calls alone.
     pub drained_launch_ns: f64,
@@ -333,11 +340,24 @@ impl Evidence {
         if self.program_ns > 0.0 { ns / self.program_ns } else { 0.0 }
     }
 
+    /// Time in which kernels ran, per device used.
+    #[must_use]
+    pub fn busy_ns(&self) -> Option<f64> {
+        let used = self.devices.iter().filter(|device| device.launches > 0).count().max(1);
+        Some((self.busy?.ns / used as f64).min(self.phase_ns))
+    }
+
     /// Time in which the GPU had nothing to do, per device used.
     #[must_use]
     pub fn idle_ns(&self) -> Option<f64> {
-        let used = self.devices.iter().filter(|device| device.launches > 0).count().max(1);
-        Some((self.phase_ns - self.busy?.ns / used as f64).max(0.0))
+        Some(self.phase_ns - self.busy_ns()?)
+    }
+
+    /// The GPU that the software GPU stands for, where the program ran there: `H200` of `apex software GPU (H200)`.
+    #[must_use]
+    pub fn software_gpu(&self) -> Option<&str> {
+        let name = self.devices.first().filter(|_| self.soft)?.name.as_str();
+        Some(name.split(['(', ')']).nth(1).unwrap_or(name))
     }
 
     /// What a launch makes of its device; none where the device, the kernel or a cluster's rules are not known.

@@ -3,6 +3,9 @@
 //! Weight is the share of the program's time that a finding concerns, gain the share of that which the change
 //! saves; their product is what findings are sorted by and what a user may hope for.
 
+/// The least share of the program's time that a change is worth.
+pub const LEAST_SAVING: f64 = 0.01;
+
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -130,6 +133,8 @@ pub struct Finding {
     pub weight: f64,
     /// The block size to take instead, where that is the advice.
     pub change: Option<Change>,
+    /// The GPU that it is about, where the program ran on the software GPU and its times say nothing of that.
+    pub holds_for: Option<String>,
 }
 
 impl Finding {
@@ -147,6 +152,7 @@ impl Finding {
             gain,
             weight,
             change: None,
+            holds_for: None,
         }
     }
 
@@ -162,10 +168,24 @@ impl Finding {
         Finding { kernel: Some(kernel.to_owned()), ..self }
     }
 
+    /// About a GPU on which the program did not run.
+    #[must_use]
+    pub fn only_for(self, gpu: &str) -> Finding {
+        let severity = self.severity.min(Severity::Note);
+        Finding { holds_for: Some(gpu.to_owned()), severity, ..self }
+    }
+
     /// The share of the program's time that is expected to be saved.
     #[must_use]
     pub fn saving(&self) -> f64 {
-        self.weight * self.gain.expected
+        if self.holds_for.is_some() { 0.0 } else { self.weight * self.gain.expected }
+    }
+
+    /// Whether following it is worth a user's while: it saves time, or keeps the program from failing.
+    #[must_use]
+    pub fn is_worth_it(&self) -> bool {
+        let matters_beside_time = self.severity > Severity::of_saving(self.saving());
+        matters_beside_time || self.saving() >= LEAST_SAVING
     }
 }
 
@@ -179,6 +199,17 @@ mod tests {
         assert_eq!((gain.expected, gain.low, gain.high), (0.5, 0.0, 0.5));
         assert_eq!(Gain::up_to(0.4, Basis::Exact).expected, 0.2);
         assert_eq!(Gain::about(f64::NAN, 0.0, f64::NAN, Basis::Model).expected, 0.0);
+    }
+
+    #[test]
+    fn what_saves_next_to_nothing_is_not_worth_it() {
+        let of = |weight| Finding::of("x", weight, Gain::between(1.0, 1.0, Basis::Exact));
+        assert!(of(0.01).is_worth_it() && !of(0.009).is_worth_it());
+        assert!(!Finding { severity: Severity::Good, ..of(0.0) }.is_worth_it());
+        let leak = Finding { severity: Severity::Warning, ..of(0.0) };
+        assert!(leak.is_worth_it(), "it will fail, however little time it takes");
+        let elsewhere = of(0.5).only_for("H200");
+        assert!(elsewhere.saving() == 0.0 && !elsewhere.is_worth_it());
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! the device.
 
 use super::block::{Better, Launch, SIZES, better_block};
-use super::{Basis, Change, Evidence, Finding, Gain, Kernel, Shape};
-use crate::amounts::count;
+use super::evidence::{Evidence, Kernel, Shape};
+use super::finding::{Basis, Change, Finding, Gain};
+use crate::amounts::counted;
 use crate::{Chip, KernelNeeds, LaunchFacts, LaunchShape, occupancy};
 
 /// The launches of a kernel that a rule concerns.
@@ -29,9 +30,9 @@ impl Concerned<'_> {
         why: String,
         action: String,
     ) -> Finding {
-        let launches = if self.calls == 1 { "launch" } else { "launches" };
+        let launches = counted(self.calls, "launch", "launches");
         Finding::of(rule, self.weight, self.gain)
-            .saying(format!("{what} ({} {launches})", count(self.calls)), why, action)
+            .saying(format!("{what} ({launches})"), why, action)
             .about(&self.kernel.name)
     }
 
@@ -58,7 +59,8 @@ impl Concerned<'_> {
             let words: Vec<String> = sides[..used.max(1)].iter().map(u32::to_string).collect();
             words.join("×")
         };
-        format!("{} blocks of {} threads", side(grid), side(block))
+        let several = |sides: [u32; 3]| if sides == [1; 3] { "" } else { "s" };
+        format!("{} block{} of {} thread{}", side(grid), several(grid), side(block), several(block))
     }
 }
 
@@ -257,6 +259,16 @@ pub(super) mod tests {
         assert!((all[0].weight - 0.65).abs() < 1e-9);
         assert_eq!(all[0].facts.occupancy.limiter, Limiter::None);
         assert_eq!(all[0].words(), "1000 blocks of 48 threads");
+    }
+
+    #[test]
+    fn one_of_a_kind_is_not_called_several() {
+        let words = |blocks, threads| {
+            let evidence = evidence(blocks, threads);
+            concerned(&evidence, |_, _, _| Some(Gain::NONE))[0].words()
+        };
+        assert_eq!(words(1, 1), "1 block of 1 thread");
+        assert_eq!(words(2, 1), "2 blocks of 1 thread");
     }
 
     #[test]

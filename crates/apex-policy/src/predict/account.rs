@@ -3,9 +3,10 @@
 //! What is left is a Gaussian process over the launches ([`Likeness`]). Its equations are kept solved as the lower
 //! triangle of Cholesky's factor, so that one more launch adds one row and an answer takes microseconds.
 
-use super::likeness::{Launch, Likeness, Place};
-use super::neighbours::Near;
+use super::compared::Launch;
+use super::likeness::{Coordinates, Likeness};
 use super::own_costs::{OwnCosts, PRICE};
+use super::question::Near;
 
 /// One kind of costs with the equations of what it leaves, solved; a further launch adds one row.
 #[derive(Debug)]
@@ -13,7 +14,7 @@ pub(super) struct Account {
     pub(super) own: OwnCosts,
     /// What this kernel makes of the likeness of all.
     likeness: Likeness,
-    places: Vec<Place>,
+    coordinates: Vec<Coordinates>,
     /// The lower triangle of Cholesky's factor, row after row.
     factor: Vec<f64>,
     /// What each launch adds to an answer; empty until asked for.
@@ -28,7 +29,7 @@ impl Account {
         Account {
             own,
             likeness,
-            places: Vec::new(),
+            coordinates: Vec::new(),
             factor: Vec::new(),
             weights: Vec::new(),
             log_likelihood: 0.0,
@@ -42,7 +43,7 @@ impl Account {
 
     /// Drops what was solved, not what was learned.
     pub(super) fn forget(&mut self) {
-        self.places.clear();
+        self.coordinates.clear();
         self.factor.clear();
         self.weights.clear();
     }
@@ -54,25 +55,22 @@ impl Account {
 
     /// Adds the launches that are not yet there.
     pub(super) fn extend(&mut self, entries: &[(Launch, f32)]) {
-        for (launch, over_expected) in &entries[self.places.len()..] {
-            let place = self.likeness.place(&launch.signature);
-            let mut row = self.halfway(&self.with_all(&place));
+        for (launch, over_expected) in &entries[self.coordinates.len()..] {
+            let at = self.likeness.coordinates(&launch.signature);
+            let mut row = self.halfway(&self.with_all(&at));
             let (_, noise) = self.own.left(launch, *over_expected);
-            let own =
-                self.likeness.together(&place, &place) + noise * f64::from(self.likeness.noise);
+            let own = self.likeness.together(&at, &at) + noise * f64::from(self.likeness.noise);
             let left = own - row.iter().map(|value| value * value).sum::<f64>();
             row.push(left.max(f64::from(self.likeness.noise) * 0.1).sqrt());
             self.factor.extend(row);
-            self.places.push(place);
+            self.coordinates.push(at);
             self.weights.clear();
         }
         if self.weights.is_empty() {
             let times: Vec<f64> = entries
                 .iter()
-                .zip(&self.places)
-                .map(|((launch, time), place)| {
-                    self.own.left(launch, *time).0 - f64::from(place.usual)
-                })
+                .zip(&self.coordinates)
+                .map(|((launch, time), at)| self.own.left(launch, *time).0 - f64::from(at.usual))
                 .collect();
             let half = self.halfway(&times);
             let fit: f64 = half.iter().map(|value| value * value).sum();
@@ -83,8 +81,8 @@ impl Account {
         }
     }
 
-    fn with_all(&self, place: &Place) -> Vec<f64> {
-        self.places.iter().map(|known| self.likeness.together(known, place)).collect()
+    fn with_all(&self, at: &Coordinates) -> Vec<f64> {
+        self.coordinates.iter().map(|known| self.likeness.together(known, at)).collect()
     }
 
     /// Solves for the lower triangle.
@@ -114,12 +112,12 @@ impl Account {
 
     /// What launches like it took, by these costs.
     pub(super) fn near(&self, launch: &Launch) -> Near {
-        let place = self.likeness.place(&launch.signature);
-        let with_all = self.with_all(&place);
+        let at = self.likeness.coordinates(&launch.signature);
+        let with_all = self.with_all(&at);
         let mean: f64 = with_all.iter().zip(&self.weights).map(|(a, b)| a * b).sum();
         let known: f64 = self.halfway(&with_all).iter().map(|value| value * value).sum();
-        let doubt = (self.likeness.together(&place, &place) - known).max(0.0).sqrt() as f32;
-        let above = self.own.above_floor(launch) + place.usual + mean as f32;
+        let doubt = (self.likeness.together(&at, &at) - known).max(0.0).sqrt() as f32;
+        let above = self.own.above_floor(launch) + at.usual + mean as f32;
         // Doubt of what is above a large floor is little doubt of the whole.
         let width = launch.with_floor(above + doubt) - launch.with_floor(above - doubt);
         Near {

@@ -13,12 +13,12 @@
 //! Models correct this time; they see its groups too, because what a launch spends its time on says how it will
 //! change.
 
-mod parts;
+mod counts;
 
 use super::exact::Exact;
+use super::parts::{GROUP_OF, GROUPS, Group, PARTS};
 use super::question::{Question, Work};
-use parts::GROUP_OF;
-pub use parts::{Costs, GROUPS, Group, LEAST, NAMES, PARTS, USUAL, parts};
+pub use counts::parts_of;
 
 /// Resources that work at the same time, beside the launch itself.
 pub const RESOURCES: usize = 5;
@@ -39,7 +39,7 @@ const RESOURCE_OF_GROUP: [usize; GROUPS] = {
     of
 };
 
-/// What repeating a kernel's text costs beside its [parts](NAMES): the chain and the issue of its instructions, and
+/// What repeating a kernel's text costs beside its [parts](super::parts::NAMES): the chain and the issue of its instructions, and
 /// its atomics.
 pub const REPEATED: usize = 3;
 
@@ -126,7 +126,7 @@ impl Anatomy {
 #[inline]
 #[must_use]
 pub fn anatomy(question: &Question<'_>, exact: &Exact, work: &Work) -> Anatomy {
-    let parts = parts(question, exact, work);
+    let parts = parts_of(question, exact, work);
     let mut groups = [0.0; GROUPS];
     for ((count, cost), group) in parts.iter().zip(&question.device.costs).zip(GROUP_OF) {
         groups[group] += count * cost;
@@ -138,6 +138,7 @@ pub fn anatomy(question: &Question<'_>, exact: &Exact, work: &Work) -> Anatomy {
 mod tests {
     use super::*;
     use crate::predict::exact::exact;
+    use crate::predict::parts::{NAMES, USUAL};
     use crate::predict::question::{Arguments, Device, Kernel, Mix, Walked};
     use crate::{Chip, LaunchShape};
 

@@ -5,16 +5,19 @@
 //! the trees, else to the small network, else to what its parts cost on the device. No number goes out without its interval and
 //! its basis: `exact` for arithmetic, `measured` for repeats, `model` for everything else.
 
-use super::exact::{Bound, Exact, bound, bound_of, exact};
+use super::acquaintance::Acquaintance;
+use super::bound::{Bound, bound, bound_of};
+use super::compared::Launch;
+use super::exact::{Exact, exact};
 use super::features::{features, small_inputs};
-use super::likeness::{Launch, Likeness};
-use super::neighbours::{Near, Neighbours};
+use super::likeness::Likeness;
+use super::neighbours::Neighbours;
 use super::network::SmallNetwork;
 use super::online::Lines;
-use super::question::{History, Question};
+use super::question::{History, Near, Question};
 use super::repeats::{Repeats, key};
 use super::scale::log2;
-use super::trees::{Acquaintance, Trees};
+use super::trees::Trees;
 use std::collections::BTreeMap;
 
 /// What kind of knowledge a number is.

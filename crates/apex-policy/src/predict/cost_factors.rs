@@ -5,8 +5,9 @@
 //! sum of parts explains every launch. The most likely factors are found by Levenberg's method. A kernel's own costs
 //! ([`super::own_costs`]) and a device's are found alike, only with other beliefs.
 
-use super::anatomy::{ALL_PARTS, PARTS, RESOURCE_OF, RESOURCES};
-use super::neighbours::MANY;
+use super::acquaintance::MANY;
+use super::anatomy::{ALL_PARTS, RESOURCE_OF, RESOURCES};
+use super::parts::PARTS;
 
 /// A launch by its parts, and what it took.
 #[derive(Clone, Copy, Debug)]

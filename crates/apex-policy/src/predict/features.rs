@@ -5,10 +5,10 @@
 //! what a feature means changes its name. Counts and sizes are logarithms, so that a doubling is the same step
 //! everywhere; what is not known is zero, with a flag beside it.
 
-use super::anatomy::Group;
-use super::exact::{Bound, Exact, bound_of, exact};
-use super::neighbours::Near;
-use super::question::{ALLOCATIONS, History, INTEGERS, Mix, Pipe, Question};
+use super::bound::{Bound, bound_of};
+use super::exact::{Exact, exact};
+use super::parts::{Group, same};
+use super::question::{ALLOCATIONS, History, INTEGERS, Mix, Near, Pipe, Question};
 use super::scale::{counted, log2};
 use crate::Limiter;
 
@@ -400,20 +400,6 @@ const fn places<const N: usize>(names: [&str; N]) -> [usize; N] {
     found
 }
 
-pub(super) const fn same(a: &[u8], b: &[u8]) -> bool {
-    if a.len() != b.len() {
-        return false;
-    }
-    let mut at = 0;
-    while at < a.len() {
-        if a[at] != b[at] {
-            return false;
-        }
-        at += 1;
-    }
-    true
-}
-
 fn flag(set: bool) -> f32 {
     if set { 1.0 } else { 0.0 }
 }
@@ -507,7 +493,7 @@ fn intensity(bound: &Bound) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::exact::bound;
+    use crate::predict::bound::bound;
     use crate::predict::question::{Arguments, Device, Kernel, Walked, Work};
     use crate::{Chip, LaunchShape};
 

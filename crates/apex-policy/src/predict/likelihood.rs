@@ -5,9 +5,10 @@
 //! own launches from what was trained, and is held to that: which of its arguments matter differs from kernel to
 //! kernel, and how far it bends more than tenfold, which a few launches already tell.
 
+use super::acquaintance::MANY;
 use super::adam::Adam;
-use super::likeness::{COMPARISONS, Launch, Likeness, Signature, bent};
-use super::neighbours::MANY;
+use super::compared::{COMPARISONS, Launch, Signature};
+use super::likeness::{Likeness, bent};
 use super::own_costs::OwnCosts;
 
 /// Launches of one kernel that are looked at together, with what their costs leave of log2 of their times.

@@ -10,19 +10,13 @@
 //! between takes microseconds. The daemon keeps these; inside a program the line must do.
 
 use super::account::Account;
+use super::acquaintance::{MANY, TELLING};
+use super::compared::Launch;
 use super::likelihood::{Group, tuned};
-use super::likeness::{Launch, Likeness};
+use super::likeness::Likeness;
 use super::own_costs::OwnCosts;
+use super::question::Near;
 use std::sync::{Mutex, PoisonError};
-
-/// What launches like it took, as log2 over the expected time.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Near {
-    /// The most likely.
-    pub mean: f32,
-    /// How far off that usually is; 0 with no launch at all.
-    pub deviation: f32,
-}
 
 /// Launches that are remembered of one kernel.
 pub const REMEMBERED: usize = 384;
@@ -82,10 +76,6 @@ impl Neighbours {
     }
 }
 
-/// From so many launches on a kernel learns its own likeness.
-pub const TELLING: usize = 3;
-/// From so many launches on it no longer learns anew with each of them.
-pub const MANY: usize = 12;
 /// Launches that a kernel learns its likeness from at most.
 const LEARNED_FROM: usize = 96;
 
@@ -147,8 +137,9 @@ impl Solved {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::anatomy::{PARTS, REPEATED};
-    use crate::predict::likeness::COMPARISONS;
+    use crate::predict::anatomy::REPEATED;
+    use crate::predict::compared::COMPARISONS;
+    use crate::predict::parts::PARTS;
     use crate::predict::turns::TURNS;
 
     fn at(place: f32) -> Launch {

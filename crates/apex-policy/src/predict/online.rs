@@ -5,9 +5,8 @@
 //! line without one errs by tens of per cent there. Memory is bounded: measured times are kept as running
 //! means for each octave of work, robustly, and the line is fitted anew over those few points.
 
-use super::exact::Bound;
-use super::neighbours::Near;
-use super::question::History;
+use super::bound::Bound;
+use super::question::{History, Near};
 use super::repeats::widened;
 use super::scale::log2;
 
@@ -256,7 +255,8 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::anatomy::{Anatomy, GROUPS, Group};
+    use crate::predict::anatomy::Anatomy;
+    use crate::predict::parts::{GROUPS, Group};
     use crate::predict::question::Work;
 
     fn bound(work_nanos: f32) -> Bound {

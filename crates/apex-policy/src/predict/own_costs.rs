@@ -13,44 +13,13 @@
 //! ([`super::turns`]) costs are found with that too, and those that explain the launches better than none are kept,
 //! the most likely first. The device's own costs are found in the same way, from the launches of all its kernels.
 
-use super::anatomy::{
-    ALL_PARTS, Costs, LEAST, NAMES, PARTS, REPEATED, RESOURCE_OF, RESOURCES, slowest,
-};
+use super::acquaintance::{MANY, TELLING};
+use super::anatomy::{ALL_PARTS, RESOURCE_OF, RESOURCES, slowest};
+use super::compared::Launch;
 use super::cost_factors::{Belief, Taken, WIDEST, Widths, most_likely, squares};
-use super::likeness::Launch;
-use super::neighbours::{MANY, TELLING};
+use super::parts::PARTS;
 use super::scale::log2;
 use super::turns::TURNS;
-
-/// Nanoseconds of each part of a launch. A part that is free on the device has a little here, for a kernel may
-/// find it dear.
-#[must_use]
-pub fn split(counts: &[f32; PARTS], costs: &Costs) -> [f32; PARTS] {
-    std::array::from_fn(|part| {
-        counts[part] * if costs[part] > 0.0 { costs[part] } else { LEAST[part] }
-    })
-}
-
-/// Nanoseconds of running the text once more: its chain, its issue on the busiest multiprocessor, and its atomics.
-#[must_use]
-pub fn once_more(counts: &[f32; PARTS]) -> [f32; REPEATED] {
-    const CHAIN: usize = place("chain_cycles");
-    const ISSUE: usize = place("issue_instructions");
-    const ATOMICS: usize = place("atomics");
-    [0.5 * counts[CHAIN], 0.02 * counts[ISSUE], 1e-3 * counts[ATOMICS]]
-}
-
-/// The place of a part; fails the build for a name that is not in the list.
-const fn place(name: &str) -> usize {
-    let mut at = 0;
-    while at < PARTS {
-        if super::features::same(NAMES[at].as_bytes(), name.as_bytes()) {
-            return at;
-        }
-        at += 1;
-    }
-    panic!("no such part")
-}
 
 /// The factors of one kernel.
 #[derive(Clone, Debug, PartialEq)]
@@ -192,7 +161,8 @@ pub fn usual_widths(kernels: &[Vec<(Launch, f32)>]) -> Widths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::likeness::COMPARISONS;
+    use crate::predict::compared::COMPARISONS;
+    use crate::predict::parts::part;
 
     /// Launches that are ruled by two resources in turn, with turns that nothing else tells.
     fn launches(count: usize) -> Vec<Launch> {
@@ -200,7 +170,7 @@ mod tests {
             let mut parts = [0.0; PARTS];
             parts[0] = 2_000.0;
             parts[1] = (nth as f32 % 13.0).exp2() * 10.0;
-            parts[place("bytes")] = (((nth * 7) % 13) as f32).exp2() * 10.0;
+            parts[part("bytes")] = (((nth * 7) % 13) as f32).exp2() * 10.0;
             let mut turns = [0.0; TURNS];
             turns[1] = (((nth * 5) % 11) as f32).exp2();
             turns[4] = 1.0 + (nth % 3) as f32;
@@ -226,7 +196,7 @@ mod tests {
         let launches = launches(13);
         let truth = |launch: &Launch| {
             let resources =
-                [12.0 * launch.parts[1], 0.0, 0.0, 0.25 * launch.parts[place("bytes")], 0.0];
+                [12.0 * launch.parts[1], 0.0, 0.0, 0.25 * launch.parts[part("bytes")], 0.0];
             (launch.parts[0] + slowest(&resources)).log2()
         };
         let own = &found(&launches, truth)[0];
@@ -262,7 +232,7 @@ mod tests {
     #[test]
     fn other_kernels_tell_which_parts_differ() {
         // The second part costs each kernel something else, the bytes all of them the same.
-        let bytes = place("bytes");
+        let bytes = part("bytes");
         let kernel = |factor: f32| {
             let truth = |launch: &Launch| {
                 let resources = [factor * launch.parts[1], 0.0, 0.0, launch.parts[bytes], 0.0];
@@ -273,7 +243,7 @@ mod tests {
         let widths = usual_widths(&[0.1, 0.25, 4.0, 10.0].map(kernel));
         assert!(widths[1] > 3.0, "{widths:?}");
         assert!(widths[bytes] < 0.5 && widths[0] < 0.5, "{widths:?}");
-        let unused = place("atomics");
+        let unused = part("atomics");
         assert!((widths[unused] - 1.0).abs() < 0.2, "{widths:?}");
     }
 }

@@ -7,18 +7,15 @@
 //! kernel's past says, or what its parts cost on the device where it has none. How alike launches are comes in the
 //! same file, because the trees were grown on what that says.
 
-use super::features::{COUNT, HISTORY_COUNT, base, doubt, list_hash};
+use super::acquaintance::Acquaintance;
+use super::features::{COUNT, base, doubt};
 use super::likeness::Likeness;
-use super::neighbours::{MANY, TELLING};
-use super::network::{NARROWEST, check_golden};
-use super::tensor_file::{Refusal, TensorFile, TensorWriter};
+use super::network::NARROWEST;
 
 /// Comparisons from the root of a tree to a value.
 pub const DEPTH: usize = 6;
 /// Values of a tree; also one more than its inner nodes.
 pub const LEAVES: usize = 1 << DEPTH;
-/// The word that a file of this model carries as its kind.
-pub const KIND: &str = "boosted-trees";
 
 const TOGETHER: usize = 8;
 /// Features padded to a power of two, so that a masked place is always inside.
@@ -119,35 +116,19 @@ impl Forest {
         self.run(&padded(features))
     }
 
-    fn read(file: &TensorFile<'_>, name: &str) -> Result<Forest, Refusal> {
-        let count = file.shape(&format!("{name}.leaves"))?.first().copied().unwrap_or(0);
-        let features = file.bytes(&format!("{name}.features"), &[count, LEAVES])?;
-        let thresholds = file.floats(&format!("{name}.thresholds"), &[count, LEAVES])?;
-        let leaves = file.floats(&format!("{name}.leaves"), &[count, LEAVES])?;
-        if let Some(&feature) = features.iter().find(|&&feature| usize::from(feature) >= COUNT) {
-            return Err(Refusal::NoSuchFeature(usize::from(feature)));
-        }
-        let mut forest = Forest::new(file.floats(&format!("{name}.base"), &[1])?[0]);
-        let rows = |flat: &[f32]| flat.as_chunks::<LEAVES>().0.to_vec();
-        let bytes = features.as_chunks::<LEAVES>().0;
-        for ((features, thresholds), leaves) in
-            bytes.iter().zip(rows(&thresholds)).zip(rows(&leaves))
-        {
-            forest.push(&GrownTree { features: *features, thresholds, leaves });
-        }
-        Ok(forest)
+    /// What the sum starts from.
+    #[must_use]
+    pub fn base(&self) -> f32 {
+        self.base
     }
 
-    fn write(&self, file: TensorWriter, name: &str) -> TensorWriter {
-        let nodes = || self.trees.iter().flat_map(|tree| tree.nodes);
-        let features: Vec<u8> = nodes().map(|node| node.feature as u8).collect();
-        let thresholds: Vec<f32> = nodes().map(|node| node.threshold).collect();
-        let leaves: Vec<f32> = self.trees.iter().flat_map(|tree| tree.leaves).collect();
-        let shape = [self.trees.len(), LEAVES];
-        file.bytes(&format!("{name}.features"), &shape, &features)
-            .floats(&format!("{name}.thresholds"), &shape, &thresholds)
-            .floats(&format!("{name}.leaves"), &shape, &leaves)
-            .floats(&format!("{name}.base"), &[1], &[self.base])
+    /// The trees in their order, as they were pushed.
+    pub fn grown(&self) -> impl Iterator<Item = GrownTree> {
+        self.trees.iter().map(|tree| GrownTree {
+            features: tree.nodes.map(|node| node.feature as u8),
+            thresholds: tree.nodes.map(|node| node.threshold),
+            leaves: tree.leaves,
+        })
     }
 }
 
@@ -161,57 +142,6 @@ fn padded(features: &[f32; COUNT]) -> [f32; PADDED] {
     let mut padded = [0.0; PADDED];
     padded[..COUNT].copy_from_slice(features);
     padded
-}
-
-/// How much is known of a kernel: intervals are widened by different factors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acquaintance {
-    /// Never measured.
-    Unseen,
-    /// Measured once or twice: too little for the kernel to learn from.
-    First,
-    /// Measured three times or more, but too few for its costs to be believed closely.
-    Few,
-    /// Measured six times or more, but fewer than [`MANY`].
-    Several,
-    /// Measured so many times or more.
-    Some,
-    /// Measured thirty times or more.
-    Known,
-}
-
-impl Acquaintance {
-    /// All, in the order of the factors in a file.
-    pub const ALL: [Acquaintance; 6] = [
-        Acquaintance::Unseen,
-        Acquaintance::First,
-        Acquaintance::Few,
-        Acquaintance::Several,
-        Acquaintance::Some,
-        Acquaintance::Known,
-    ];
-
-    /// By the number of measured times.
-    #[must_use]
-    pub fn of(measured: u32) -> Acquaintance {
-        const FEW: u32 = TELLING as u32;
-        const SEVERAL: u32 = 2 * FEW;
-        const SOME: u32 = MANY as u32;
-        match measured {
-            0 => Acquaintance::Unseen,
-            1..FEW => Acquaintance::First,
-            FEW..SEVERAL => Acquaintance::Few,
-            SEVERAL..SOME => Acquaintance::Several,
-            SOME..30 => Acquaintance::Some,
-            _ => Acquaintance::Known,
-        }
-    }
-
-    /// By the history among the features.
-    #[must_use]
-    pub fn seen_in(features: &[f32; COUNT]) -> Acquaintance {
-        Acquaintance::of((features[HISTORY_COUNT].exp2() - 1.0).round() as u32)
-    }
 }
 
 /// What the trees say of a launch.
@@ -297,52 +227,6 @@ impl Trees {
             dram_throughput: dram.clamp(0.0, 1.0),
         }
     }
-
-    /// Reads a model file and checks that it reproduces its own examples.
-    pub fn read(bytes: &[u8]) -> Result<Trees, Refusal> {
-        let file = TensorFile::parse(bytes)?;
-        file.check_words(KIND, list_hash())?;
-        let mut trees = Trees::default();
-        for (forest, name) in trees.forests.iter_mut().zip(FORESTS) {
-            *forest = Forest::read(&file, name)?;
-        }
-        trees.widening.copy_from_slice(&file.floats("widening", &[Acquaintance::ALL.len()])?);
-        trees.trust.copy_from_slice(&file.floats("trust", &[Acquaintance::ALL.len()])?);
-        trees.caution.copy_from_slice(&file.floats("caution", &[Acquaintance::ALL.len()])?);
-        trees.likeness = Likeness::read(&file)?;
-        let inputs = file.floats("golden.inputs", &[0, COUNT])?;
-        let outputs = file.floats("golden.outputs", &[inputs.len() / COUNT, FORESTS.len()])?;
-        if inputs.is_empty() {
-            return Err(Refusal::Missing("golden.inputs".into()));
-        }
-        let (rows, expected) =
-            (inputs.as_chunks::<COUNT>().0, outputs.as_chunks::<{ FORESTS.len() }>().0);
-        for (example, (row, expected)) in rows.iter().zip(expected).enumerate() {
-            check_golden(example, expected, &trees.outputs(row))?;
-        }
-        Ok(trees)
-    }
-
-    /// The model as a file, with examples made from `golden` features; `words` are added to its header.
-    #[must_use]
-    pub fn write(&self, golden: &[[f32; COUNT]], words: &[(&str, &str)]) -> Vec<u8> {
-        let mut file = TensorWriter::new(KIND, list_hash());
-        for (key, word) in words {
-            file = file.word(key, word);
-        }
-        for (forest, name) in self.forests.iter().zip(FORESTS) {
-            file = forest.write(file, name);
-        }
-        let outputs: Vec<f32> = golden.iter().flat_map(|row| self.outputs(row)).collect();
-        self.likeness
-            .write(file)
-            .floats("widening", &[Acquaintance::ALL.len()], &self.widening)
-            .floats("trust", &[Acquaintance::ALL.len()], &self.trust)
-            .floats("caution", &[Acquaintance::ALL.len()], &self.caution)
-            .floats("golden.inputs", &[golden.len(), COUNT], golden.as_flattened())
-            .floats("golden.outputs", &[golden.len(), FORESTS.len()], &outputs)
-            .finish()
-    }
 }
 
 #[cfg(test)]
@@ -398,45 +282,5 @@ pub(super) mod tests {
             }
             assert!((f64::from(forest.predict(&features)) - expected).abs() < 1e-3);
         }
-    }
-
-    #[test]
-    fn it_survives_its_file() {
-        let trees = sample(9);
-        let bytes = trees.write(&[features(1), features(2)], &[("data", "none")]);
-        assert_eq!(Trees::read(&bytes), Ok(trees));
-    }
-
-    #[test]
-    fn a_feature_beyond_the_list_is_refused() {
-        let trees = sample(9);
-        let bytes = trees.write(&[features(1)], &[]);
-        let file = TensorFile::parse(&bytes).unwrap();
-        let features = file.bytes("over_base.features", &[0, LEAVES]).unwrap();
-        let begin = features.as_ptr() as usize - bytes.as_ptr() as usize;
-        let mut broken = bytes.clone();
-        broken[begin] = 250;
-        let length = u64::from_le_bytes(broken[..8].try_into().unwrap()) as usize;
-        let digest = crate::predict::features::fnv(
-            crate::predict::features::FNV_START,
-            &broken[8 + length..],
-        );
-        let header = String::from_utf8(broken[8..8 + length].to_vec()).unwrap();
-        let old = file.word("digest").unwrap();
-        let header = header.replace(old, &format!("{digest:016x}"));
-        broken[8..8 + length].copy_from_slice(header.as_bytes());
-        assert_eq!(Trees::read(&broken), Err(Refusal::NoSuchFeature(250)));
-    }
-
-    #[test]
-    fn acquaintance_grows_with_measurements() {
-        assert_eq!(Acquaintance::of(0), Acquaintance::Unseen);
-        assert_eq!(Acquaintance::of(2), Acquaintance::First);
-        assert_eq!(Acquaintance::of(3), Acquaintance::Few);
-        assert_eq!(Acquaintance::of(5), Acquaintance::Few);
-        assert_eq!(Acquaintance::of(6), Acquaintance::Several);
-        assert_eq!(Acquaintance::of(11), Acquaintance::Several);
-        assert_eq!(Acquaintance::of(12), Acquaintance::Some);
-        assert_eq!(Acquaintance::of(30), Acquaintance::Known);
     }
 }

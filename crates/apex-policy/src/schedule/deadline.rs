@@ -6,19 +6,21 @@
 //! the limit is half as much again as a burst takes alone. It gives more away than `priority` where promises
 //! are loose, and is as strict where they are tight.
 
-use super::admit::Limits;
 use super::ledger::Ledger;
 use super::policy::{Device, Observed, Policy, Settings, above, bit};
 use super::priority::strict;
 use super::program::Class;
 use super::rescue::Rescue;
-use super::watch::Watch;
+use crate::gate::Limits;
 use std::collections::HashMap;
 
 const BUDGET_NS: u64 = 500_000;
 const GUARD_NS: u64 = 30_000;
 /// Limit of a burst without a promise, over its length alone.
 const USUAL_LIMIT: f64 = 1.5;
+/// The part of the way that the usual length goes towards a burst, towards a shorter one and a longer one: so it stays
+/// near that of the shorter ones, which are those that nothing ran beside.
+const TOWARDS: [f64; 2] = [1.0 / 8.0, 1.0 / 64.0];
 /// The decision stands until the next question, and then for what is in flight.
 const MARGIN_NS: i64 = 3_000_000;
 
@@ -27,7 +29,8 @@ const MARGIN_NS: i64 = 3_000_000;
 pub(super) struct Deadline {
     ledger: Ledger,
     rescue: Rescue,
-    watches: HashMap<u64, Watch>,
+    /// The usual length of a burst alone, of each latency-critical program.
+    lengths_ns: HashMap<u64, f64>,
 }
 
 impl Policy for Deadline {
@@ -36,7 +39,7 @@ impl Policy for Deadline {
     }
 
     fn step(&mut self, now_ns: u64, device: &Device, programs: &[Observed<'_>]) -> Settings {
-        self.watches.retain(|key, _| programs.iter().any(|program| program.key == *key));
+        self.lengths_ns.retain(|key, _| programs.iter().any(|program| program.key == *key));
         let laxities: Vec<Option<i64>> =
             programs.iter().map(|program| self.laxity_ns(now_ns, program)).collect();
         let urgent = |than: Option<i64>| {
@@ -73,12 +76,12 @@ impl Deadline {
         if program.class != Class::Latency {
             return None;
         }
-        let watch = self.watches.entry(program.key).or_default();
-        watch.observe(program.bursts, 0);
-        let length = watch.alone_ns().unwrap_or(program.predicted_burst_ns);
-        if length == 0 {
-            return Some(0);
+        for length_ns in program.bursts.iter().map(|burst| burst.length_ns() as f64) {
+            let usual_ns = self.lengths_ns.entry(program.key).or_insert(length_ns);
+            *usual_ns += (length_ns - *usual_ns) * TOWARDS[usize::from(length_ns > *usual_ns)];
         }
+        let Some(&length) = self.lengths_ns.get(&program.key) else { return Some(0) };
+        let length = length as u64;
         let limit = program.sla.map_or((length as f64 * USUAL_LIMIT) as u64, |sla| sla.limit_ns);
         let passed = program.open_since_ns.map_or(0, |since| now_ns.saturating_sub(since));
         // Beside others a burst may need twice as long for what remains.
@@ -98,6 +101,10 @@ fn without_deadline(program: &Observed<'_>, programs: &[Observed<'_>]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::Burst;
+
+    const FIVE_MS: [Burst; 1] =
+        [Burst { start_ns: 0, end_ns: 5_000_000, launches: 1, ahead_ns: 0, work_ns: 0 }];
 
     fn program(slot: u8, class: Class, sla: Option<&str>) -> Observed<'static> {
         Observed {
@@ -108,7 +115,7 @@ mod tests {
             sla: sla.map(|text| text.parse().unwrap()),
             bursts: &[],
             open_since_ns: None,
-            predicted_burst_ns: 5_000_000,
+            exclusive: false,
             in_flight_ns: 0,
             admitted_ns: 0,
             waited_ns: 0,
@@ -121,6 +128,7 @@ mod tests {
         let device = Device { sms: 132, shared: true, prioritised: true };
         let latency = Observed {
             open_since_ns: open_for_ms.map(|millis| now_ns - millis * 1_000_000),
+            bursts: &FIVE_MS,
             ..program(0, Class::Latency, sla)
         };
         let batch = program(1, Class::Batch, None);
@@ -142,8 +150,8 @@ mod tests {
     fn the_tight_one_goes_before_the_loose_one() {
         let device = Device { sms: 132, shared: true, prioritised: true };
         let programs = [
-            program(0, Class::Latency, Some("p95=100ms")),
-            program(1, Class::Latency, Some("p95=6ms")),
+            Observed { bursts: &FIVE_MS, ..program(0, Class::Latency, Some("p95=100ms")) },
+            Observed { bursts: &FIVE_MS, ..program(1, Class::Latency, Some("p95=6ms")) },
         ];
         let settings = Deadline::default().step(0, &device, &programs);
         assert_eq!(settings.programs[0].yields_to, 2);

@@ -3,10 +3,10 @@
 //! A program that uses less than its part leaves the rest to the others. What is in flight stays short, so
 //! that who had too much gives way within milliseconds.
 
-use super::admit::Limits;
 use super::ledger::Ledger;
 use super::policy::{Device, Observed, Policy, Settings};
 use super::priority::strict;
+use crate::gate::Limits;
 
 const BUDGET_NS: u64 = 1_000_000;
 

@@ -6,19 +6,20 @@
 //! goes even while bursts are open. So nobody starves, whatever the classes above do, and the price is known:
 //! [`MINIMUM_SHARE`] of the device.
 
-use super::admit::Limits;
 use super::policy::Observed;
+use crate::gate::Limits;
 use std::collections::HashMap;
 
 /// The part of the device that all held programs together get at least, however busy the classes above are;
-/// each has its part of it by weight.
+/// each has its part of it by weight. A choice: 5 % is what the classes above may lose so that nobody starves.
 pub const MINIMUM_SHARE: f64 = 0.05;
-/// A program is owed nothing for the time that it was held before this.
+/// Nanoseconds: a program is owed nothing for the time that it was held before this. A choice: half of the minimum
+/// then holds in any two seconds, and a debt is worth 50 ms of the device at most.
 const GRACE_NS: f64 = 1e9;
-/// A launch that has waited so long goes in any case.
+/// Nanoseconds: a launch that has waited so long goes in any case. A choice: nothing that fails holds anybody for longer.
 pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
-/// How far a program may be ahead of its equals. More than all of them can do between two questions, so that
-/// one that runs alone never waits.
+/// Nanoseconds that a program may be ahead of its equals. Three times what all of them can do between two questions
+/// (2 ms), so that one that runs alone never waits.
 const QUANTUM_NS: f64 = 6e6;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -153,7 +154,7 @@ mod tests {
             sla: None,
             bursts: &[],
             open_since_ns: None,
-            predicted_burst_ns: 0,
+            exclusive: false,
             in_flight_ns: 0,
             admitted_ns,
             waited_ns: 0,

@@ -1,44 +1,15 @@
 //! What a policy sees and believes, line by line, for whoever asks why programs wait.
 //!
 //! A policy that is logged decides as it would without. Every line is an object of JSON: a burst that ended; what was
-//! learned of a program that others make way for, each time it was learned anew; and every second what each program that
-//! yields was given.
+//! learned of each program that others make way for, ten times a second; and every second what each program that yields
+//! was given.
 
-use super::policy::{Burst, Device, Observed, Policy, Settings};
+use super::policy::{Belief, Device, Observed, Policy, Settings};
 use super::program::Class;
-use std::collections::HashMap;
+use crate::gate::Burst;
 
-/// What a policy has learned of a latency-critical program. Times are nanoseconds; parts are those of a request alone.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Belief {
-    /// The program.
-    pub key: u64,
-    /// When it was learned.
-    pub at_ns: u64,
-    /// What a request takes alone, in the mean.
-    pub request_ns: f64,
-    /// The time from arrival to end that is aimed at, for the quantile that counts.
-    pub goal_ns: f64,
-    /// How much longer requests after a pause may become, and all of them.
-    pub room_ns: [f64; 2],
-    /// What a nanosecond of predicted harm adds to a request, and the doubt of that.
-    pub per_harm: [f64; 2],
-    /// By which part the longest of twenty requests are longer by themselves.
-    pub spread: f64,
-    /// The part of a request in which the device works for it.
-    pub busy: f64,
-    /// What others gain per nanosecond by which they delay a request.
-    pub gain: f64,
-    /// The harm that was done lately.
-    pub harm_ns: f64,
-    /// The harm that may be done to requests after a pause, and to each: parts.
-    pub allowed: [f64; 2],
-    /// Work in flight at most, and how much of it bursts came upon.
-    pub budget_ns: f64,
-    /// See `budget_ns`.
-    pub ahead_ns: f64,
-}
-
+/// Between two lines of what is believed of a program.
+const BELIEVED_EVERY_NS: u64 = 100_000_000;
 /// Between two lines of what programs were given.
 const GIVEN_EVERY_NS: u64 = 1_000_000_000;
 
@@ -46,7 +17,7 @@ const GIVEN_EVERY_NS: u64 = 1_000_000_000;
 pub struct Logged {
     policy: Box<dyn Policy>,
     write: Box<dyn FnMut(&str) + Send>,
-    told_ns: HashMap<u64, u64>,
+    believed_ns: u64,
     given_ns: u64,
 }
 
@@ -54,7 +25,7 @@ impl Logged {
     /// The same policy, whose lines go there.
     #[must_use]
     pub fn new(policy: Box<dyn Policy>, write: Box<dyn FnMut(&str) + Send>) -> Logged {
-        Logged { policy, write, told_ns: HashMap::new(), given_ns: 0 }
+        Logged { policy, write, believed_ns: 0, given_ns: 0 }
     }
 }
 
@@ -76,10 +47,10 @@ impl Policy for Logged {
             }
         }
         let settings = self.policy.step(now_ns, device, programs);
-        self.told_ns.retain(|key, _| programs.iter().any(|program| program.key == *key));
-        for belief in self.policy.beliefs() {
-            if self.told_ns.insert(belief.key, belief.at_ns) != Some(belief.at_ns) {
-                (self.write)(&belief_line(&belief));
+        if now_ns >= self.believed_ns + BELIEVED_EVERY_NS {
+            self.believed_ns = now_ns;
+            for belief in self.policy.beliefs() {
+                (self.write)(&belief_line(now_ns, &belief));
             }
         }
         settings
@@ -93,13 +64,11 @@ impl Policy for Logged {
 fn burst_line(key: u64, burst: &Burst) -> String {
     let ms = |nanos: u64| nanos as f64 / 1e6;
     format!(
-        r#"{{"program":{key},"burst_at_ms":{:.3},"ms":{:.3},"launches":{},"work_ms":{:.3},"harm_ms":{:.3},"left_ms":{:.3},"came_upon_ms":{:.3}}}"#,
+        r#"{{"program":{key},"burst_at_ms":{:.3},"ms":{:.3},"launches":{},"work_ms":{:.3},"came_upon_ms":{:.3}}}"#,
         ms(burst.start_ns),
         ms(burst.length_ns()),
         burst.launches,
         ms(burst.work_ns),
-        ms(burst.harm_ns),
-        ms(burst.left_ns),
         ms(burst.ahead_ns),
     )
 }
@@ -116,26 +85,16 @@ fn given_line(now_ns: u64, program: &Observed<'_>) -> String {
     )
 }
 
-fn belief_line(belief: &Belief) -> String {
-    let ms = |nanos: f64| nanos / 1e6;
+fn belief_line(now_ns: u64, belief: &Belief) -> String {
     format!(
-        r#"{{"program":{},"at_ms":{:.3},"request_ms":{:.3},"goal_ms":{:.3},"room_ms":{:.3},"room_each_ms":{:.3},"delay_per_harm":{:.3},"doubt":{:.3},"differ":{:.3},"busy":{:.3},"gain":{:.3},"harm_ms":{:.3},"allowed":{:.3},"allowed_each":{:.3},"budget_us":{:.1},"came_upon_us":{:.1}}}"#,
+        r#"{{"program":{},"at_ms":{:.3},"request_ms":{:.3},"launches_each":{:.1},"busy":{:.3},"paced":{},"shared":{:.3}}}"#,
         belief.key,
-        ms(belief.at_ns as f64),
-        ms(belief.request_ns),
-        ms(belief.goal_ns),
-        ms(belief.room_ns[0]),
-        ms(belief.room_ns[1]),
-        belief.per_harm[0],
-        belief.per_harm[1],
-        belief.spread,
+        now_ns as f64 / 1e6,
+        belief.request_ns / 1e6,
+        belief.launches,
         belief.busy,
-        belief.gain,
-        ms(belief.harm_ns),
-        belief.allowed[0],
-        belief.allowed[1],
-        belief.budget_ns / 1e3,
-        belief.ahead_ns / 1e3,
+        belief.paced,
+        belief.shared,
     )
 }
 
@@ -162,8 +121,8 @@ mod tests {
         let with = |name: &str| lines.iter().filter(|line| line.contains(name)).count();
         let requests = logged.programs[0].passes.len();
         assert!(with("burst_at_ms").abs_diff(requests) <= 2, "{} {requests}", with("burst_at_ms"));
-        // A loop of 100 ms, once enough is known.
-        assert!((15..=30).contains(&with("goal_ms")), "{}", with("goal_ms"));
+        // Every 100 ms, once enough is known.
+        assert!((15..=30).contains(&with("request_ms")), "{}", with("request_ms"));
         assert!((2..=3).contains(&with("given_at_ms")), "{}", with("given_at_ms"));
         assert!(lines.iter().all(|line| line.starts_with('{') && line.ends_with('}')));
     }

@@ -1,7 +1,7 @@
 //! Nobody waits: the GPU shares itself as it does without apex.
 
-use super::admit::Limits;
 use super::policy::{Device, Observed, Policy, Settings};
+use crate::gate::Limits;
 
 /// Every program is open.
 #[derive(Debug)]

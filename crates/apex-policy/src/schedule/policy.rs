@@ -1,11 +1,10 @@
 //! The controller's half: what it sees of every program, and what it answers.
 //!
-//! A policy is one file and one line in [`policies`]. It is asked every few milliseconds, keeps what it
+//! A policy is one file and one line in [`super::choice`]. It is asked every few milliseconds, keeps what it
 //! learned between the questions, and reads no clock: the time comes with the question.
 
-use super::admit::Limits;
-use super::log::Belief;
 use super::program::{Class, Sla};
+use crate::gate::{Burst, Limits};
 
 /// The device the programs share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,33 +16,6 @@ pub struct Device {
     pub shared: bool,
     /// While shared, blocks of latency-critical programs are started first.
     pub prioritised: bool,
-}
-
-/// One burst of a program: from its first input copy or launch after a pause until it has waited for all of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Burst {
-    /// When it began.
-    pub start_ns: u64,
-    /// When it ended.
-    pub end_ns: u64,
-    /// Kernels and graphs launched in it: bursts with about as many are alike.
-    pub launches: u32,
-    /// Predicted time of others' work that was in flight when it began.
-    pub ahead_ns: u64,
-    /// Harm of others' work that was started beside it, as [`super::Admission::Go`] told.
-    pub harm_ns: u64,
-    /// Predicted time of others' work in flight when it ended: let go beside it and not done while it lasted.
-    pub left_ns: u64,
-    /// Predicted time of what was launched in it; in the rest of its length the device was not needed.
-    pub work_ns: u64,
-}
-
-impl Burst {
-    /// Its length.
-    #[must_use]
-    pub fn length_ns(&self) -> u64 {
-        self.end_ns.saturating_sub(self.start_ns)
-    }
 }
 
 /// What is known of one program at this moment.
@@ -63,8 +35,8 @@ pub struct Observed<'a> {
     pub bursts: &'a [Burst],
     /// Since when a burst is open; none while idle.
     pub open_since_ns: Option<u64>,
-    /// Predicted length of its next or open burst; 0 where it is not known.
-    pub predicted_burst_ns: u64,
+    /// It asks that nothing ever runs beside its bursts.
+    pub exclusive: bool,
     /// Predicted time of its work that is in flight.
     pub in_flight_ns: u64,
     /// Total of predicted time launched since it began, gated or not.
@@ -82,6 +54,23 @@ pub struct Settings {
     pub programs: Vec<Limits>,
 }
 
+/// What a policy has learned of a latency-critical program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Belief {
+    /// The program.
+    pub key: u64,
+    /// What a burst takes, in the mean.
+    pub request_ns: f64,
+    /// Kernels and graphs launched in one, in the mean.
+    pub launches: f64,
+    /// The part of a burst in which the device works for it.
+    pub busy: f64,
+    /// It launches one by one and leaves the device idle.
+    pub paced: bool,
+    /// The part of the promised limit in which others may run beside a request.
+    pub shared: f64,
+}
+
 /// A way to share a GPU.
 pub trait Policy: Send {
     /// The name it is chosen by.
@@ -96,53 +85,6 @@ pub trait Policy: Send {
     }
 }
 
-/// A policy as it is chosen.
-#[derive(Clone, Copy, Debug)]
-pub struct Choice {
-    /// Its name.
-    pub name: &'static str,
-    /// What it does, in a few words.
-    pub about: &'static str,
-    make: fn() -> Box<dyn Policy>,
-}
-
-/// The name of the policy that is taken where none is named.
-pub const DEFAULT_POLICY: &str = "adaptive";
-
-/// Every policy.
-pub const POLICIES: &[Choice] = &[
-    Choice {
-        name: "adaptive",
-        about: "fills what latency-critical programs leave, beside them too, as far as their promise allows",
-        make: || Box::<super::adaptive::Adaptive>::default(),
-    },
-    Choice {
-        name: "priority",
-        about: "waits while a higher class is active",
-        make: || Box::<super::priority::Priority>::default(),
-    },
-    Choice {
-        name: "deadline",
-        about: "waits only while a promise is in danger",
-        make: || Box::<super::deadline::Deadline>::default(),
-    },
-    Choice {
-        name: "fair",
-        about: "shares of GPU time by weight, without classes",
-        make: || Box::<super::fair::Fair>::default(),
-    },
-    Choice { name: "none", about: "nobody waits", make: || Box::new(super::none::None) },
-];
-
-/// The policy of that name.
-pub fn policy(name: &str) -> Result<Box<dyn Policy>, String> {
-    let found = POLICIES.iter().find(|choice| choice.name == name);
-    found.map(|choice| (choice.make)()).ok_or_else(|| {
-        let names: Vec<&str> = POLICIES.iter().map(|choice| choice.name).collect();
-        format!("`{name}` is no policy; there are {}", names.join(", "))
-    })
-}
-
 /// The slots of the programs of a higher class, a bit each.
 pub(super) fn above(program: &Observed<'_>, programs: &[Observed<'_>]) -> u64 {
     let higher = programs.iter().filter(|other| other.class > program.class);
@@ -152,47 +94,4 @@ pub(super) fn above(program: &Observed<'_>, programs: &[Observed<'_>]) -> u64 {
 /// The program's bit.
 pub(super) fn bit(program: &Observed<'_>) -> u64 {
     1_u64.checked_shl(u32::from(program.slot)).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn policies_are_found_by_their_names() {
-        assert_eq!(POLICIES[0].name, DEFAULT_POLICY);
-        for choice in POLICIES {
-            assert_eq!(policy(choice.name).unwrap().name(), choice.name);
-        }
-        assert!(policy("best").is_err_and(|sentence| sentence.contains("adaptive, priority")));
-    }
-
-    #[test]
-    fn whoever_is_alone_is_open() {
-        let device = Device { sms: 132, shared: true, prioritised: true };
-        for class in [Class::Batch, Class::Normal, Class::Latency] {
-            let alone = Observed {
-                slot: 3,
-                key: 1,
-                class,
-                share: 1.0,
-                sla: None,
-                bursts: &[],
-                open_since_ns: None,
-                predicted_burst_ns: 0,
-                in_flight_ns: 0,
-                admitted_ns: 0,
-                waited_ns: 0,
-                waiting: false,
-            };
-            for choice in POLICIES {
-                let mut policy = policy(choice.name).unwrap();
-                for step in 0..100 {
-                    let settings = policy.step(step * 2_000_000, &device, &[alone]);
-                    assert!(settings.programs[0].open, "{} {class}", choice.name);
-                }
-                assert!(policy.step(1_000_000_000, &device, &[]).programs.is_empty());
-            }
-        }
-    }
 }

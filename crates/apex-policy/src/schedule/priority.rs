@@ -3,10 +3,10 @@
 //! Nothing is learned and nothing runs beside a burst. It is what a gate can do without any prediction but the
 //! length of a launch, and the measure for the policies that know more.
 
-use super::admit::Limits;
 use super::ledger::Ledger;
 use super::policy::{Device, Observed, Policy, Settings, above};
 use super::rescue::Rescue;
+use crate::gate::Limits;
 
 const BUDGET_NS: u64 = 500_000;
 const GUARD_NS: u64 = 100_000;
@@ -41,14 +41,5 @@ impl Policy for Priority {
 
 /// Nothing beside a burst, a guard after it.
 pub(super) fn strict(yields_to: u64, budget_ns: u64, guard_ns: u64) -> Limits {
-    Limits {
-        open: false,
-        yields_to,
-        budget_ns,
-        beside_budget_ns: 0,
-        beside_harm_ns: 0,
-        beside_each_ns: 0,
-        guard_ns,
-        ..Limits::OPEN
-    }
+    Limits { open: false, yields_to, budget_ns, guard_ns, ..Limits::OPEN }
 }

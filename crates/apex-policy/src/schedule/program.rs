@@ -67,63 +67,6 @@ pub enum Bottleneck {
     Memory = 2,
 }
 
-impl Bottleneck {
-    /// The bottleneck of a number on the page; what is not known is unknown.
-    #[must_use]
-    pub fn from_code(code: u8) -> Bottleneck {
-        match code {
-            1 => Bottleneck::Compute,
-            2 => Bottleneck::Memory,
-            _ => Bottleneck::Unknown,
-        }
-    }
-
-    /// What a kernel presses on, as far as its name tells: products, convolutions and attention compute, what goes
-    /// over elements once waits for memory. A name that says neither leaves it unknown.
-    #[must_use]
-    pub fn of_kernel(name: &str) -> Bottleneck {
-        const SURELY_MEMORY: &[&str] = &["elementwise", "convert", "gemv", "splitkreduce"];
-        const COMPUTE: &[&str] = &[
-            "gemm",
-            "nvjet",
-            "conv",
-            "cutlass",
-            "attention",
-            "flash",
-            "fmha",
-            "xmma",
-            "matmul",
-            "16816",
-        ];
-        const MEMORY: &[&str] = &[
-            "norm",
-            "pool",
-            "softmax",
-            "reduce",
-            "copy",
-            "adam",
-            "multi_tensor",
-            "memset",
-            "fill",
-            "gather",
-            "embedding",
-            "index",
-            "triton_poi",
-            "triton_red",
-            "triton_per",
-            "nll_loss",
-            "add",
-        ];
-        let name = name.to_ascii_lowercase();
-        let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
-        match (has(SURELY_MEMORY), has(COMPUTE), has(MEMORY)) {
-            (true, ..) | (false, false, true) => Bottleneck::Memory,
-            (false, true, _) => Bottleneck::Compute,
-            _ => Bottleneck::Unknown,
-        }
-    }
-}
-
 /// A promise to the users of a latency-critical program: this part of its bursts ends within the limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sla {
@@ -187,19 +130,6 @@ mod tests {
         assert!(Class::Latency > Class::Normal && Class::Normal > Class::Batch);
         assert!("urgent".parse::<Class>().is_err());
         assert_eq!(Class::from_code(3), None);
-    }
-
-    #[test]
-    fn names_of_library_kernels_tell_what_they_press_on() {
-        let check =
-            |name: &str, expected| assert_eq!(Bottleneck::of_kernel(name), expected, "{name}");
-        check("sm90_xmma_gemm_bf16bf16_bf16f32", Bottleneck::Compute);
-        check("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_bias_TNN", Bottleneck::Compute);
-        check("_ZN5flash16flash_fwd_kernelINS_23Flash_fwd_kernel_traits", Bottleneck::Compute);
-        check("_ZN2at6native29vectorized_elementwise_kernelILi4E", Bottleneck::Memory);
-        check("_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernel", Bottleneck::Memory);
-        check("splitKreduce_kernel", Bottleneck::Memory);
-        check("mystery", Bottleneck::Unknown);
     }
 
     #[test]

@@ -5,14 +5,15 @@
 //! of it ends for half a second, the classes above it launch nothing until something does, for a bounded time.
 //! It happens only in overload: one idle moment above is enough to make it unnecessary.
 
-use super::admit::Limits;
 use super::ledger::PATIENCE_NS;
 use super::policy::{Device, Observed};
+use crate::gate::Limits;
 use std::collections::HashMap;
 
-/// Work that has not moved for so long is stuck.
+/// Nanoseconds: work that has not moved for so long is stuck. Half of the patience, and longer than any kernel measured.
 const STUCK_NS: u64 = 500_000_000;
-/// The classes above pause for so long at most, and not again for as long.
+/// Nanoseconds that the classes above pause for at most, and not again for as long: with [`STUCK_NS`] that is less
+/// than the patience.
 const PAUSE_NS: u64 = 400_000_000;
 
 /// What has moved, and who pauses.
@@ -94,7 +95,7 @@ mod tests {
             sla: None,
             bursts: &[],
             open_since_ns: None,
-            predicted_burst_ns: 0,
+            exclusive: false,
             in_flight_ns,
             admitted_ns: 1_000,
             waited_ns: 0,

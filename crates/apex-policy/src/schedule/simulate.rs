@@ -1,8 +1,8 @@
 //! Several programs on one virtual GPU, under a policy, with a virtual clock.
 //!
-//! A program is a list of steps: time on its processor, launches, waits. The same [`super::admit`] and
-//! [`super::Policy`] that run in the shim and the daemon decide here, so a policy is compared and tested
-//! without hardware, and every run of the same seed is the same. What is modelled: one stream for each program,
+//! A program is a list of steps: time on its processor, launches, waits. The same state machines of the gate
+//! ([`crate::gate`]) and the same [`super::Policy`] that run in the shim and the daemon decide here. So a policy is
+//! compared and tested without hardware, and every run of the same seed is the same. What is modelled: one stream for each program,
 //! launches that the program issues ahead, what a launch and a wait cost, and three ways of sharing the device
 //! (`gpu`). What is not: clocks that fall under load, copies, memory running out.
 
@@ -10,6 +10,7 @@ mod gate;
 mod gpu;
 mod host;
 mod outcome;
+mod pairs;
 mod random;
 mod synthetic;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod tests;
 use super::{Bottleneck, Class, Policy, Sla};
 
 pub use outcome::{Outcome, ProgramOutcome, percentile};
+pub use pairs::{PAIRS, Pair};
 pub use random::Random;
 pub use synthetic::{Synthetic, Training, gpt2_training, gpu_bound_pair, random_mix};
 

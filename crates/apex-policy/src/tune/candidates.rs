@@ -3,7 +3,8 @@
 //! Occupancy is exact arithmetic, so it decides which limits of registers and which carve-outs differ at all, and which
 //! blocks fill warps and waves best. It does not decide what is faster: that is measured.
 
-use super::{Cache, Change, reshaped};
+use super::change::{Cache, Change};
+use super::reshaped::reshaped;
 use crate::{Chip, KernelNeeds, LaunchShape, Limiter, launch_facts, occupancy};
 
 /// A kernel as far as its changes go.

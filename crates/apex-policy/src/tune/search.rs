@@ -3,7 +3,8 @@
 //! Kernels are timed one by one, so one run tries a change of each of them. Limits of registers hold for a whole
 //! image: of the kernels of one image only one has its limit tried in a round.
 
-use super::{Change, Tier, Verdict};
+use super::change::{Change, Tier};
+use super::verdict::Verdict;
 use std::collections::BTreeSet;
 
 /// What may be done to one kernel.

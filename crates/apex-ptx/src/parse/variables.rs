@@ -114,7 +114,11 @@ impl Parser<'_> {
         let word = self.slice();
         if word == ".align" {
             self.advance();
-            let align = Some(self.integer_in("the alignment", 1, 1 << 30)?);
+            let at = self.at;
+            let align = Some(self.integer_in("the alignment", 0, 1 << 30)?);
+            if !align.is_some_and(u32::is_power_of_two) {
+                return Err(self.error_at(at, "Alignment must be a power of two".into()));
+            }
             match &mut variable.pointer {
                 Some(pointer) => pointer.align = align,
                 None => variable.align = align,

@@ -1,6 +1,6 @@
 //! What single instructions do with integers, and what they cost.
 
-use super::program::{Act, Comparison, Form, Operation};
+use super::step::{Act, Comparison, Form, Operation};
 use crate::mix::Category;
 use crate::tree::{Instruction, Operand, Type};
 

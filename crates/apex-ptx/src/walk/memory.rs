@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::program::is_shared;
 use super::values::{LANES, Lanes};
 use crate::tree::{Name, Space, Variable};
 
@@ -26,7 +25,7 @@ pub(super) struct SharedSpace {
 impl SharedSpace {
     pub(super) fn place(&mut self, variable: &Variable) {
         let (start, used) = match variable.space {
-            _ if is_shared(variable) => (SHARED_START, &mut self.used),
+            Space::Shared => (SHARED_START, &mut self.used),
             Space::Const | Space::Global | Space::Local => (OTHER_START, &mut self.others),
             _ => return,
         };

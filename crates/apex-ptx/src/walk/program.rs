@@ -1,4 +1,4 @@
-//! A function's instructions, decoded for the walk: what each does with integers, and where it leads.
+//! A function made ready for the walk: its instructions as steps, and its loops.
 //!
 //! Only what decides ways and addresses is followed: integers, comparisons, predicates. Floats, loaded values and
 //! whatever is not known here become unknown, which is always true.
@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use super::decode::{arithmetic, costs, flops, is_float};
 use super::memory::SharedSpace;
+use super::step::{Act, Loop, Memory, RegisterIndex, Source, Special, Step};
 use crate::code::Code;
 use crate::mix::{Category, category};
 use crate::tree::{
@@ -15,131 +16,6 @@ use crate::tree::{
 
 /// A walk remembers all registers of a few turns of every loop: with more than these it is not begun.
 const MOST_REGISTERS: usize = 4096;
-
-/// A register's place.
-pub(super) type Place = usize;
-
-/// Where a value comes from.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Source {
-    Register(Place),
-    Value(u64),
-    Special(Special),
-    Unknown,
-}
-
-/// What only the launch and the thread's place tell; the number is the axis.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Special {
-    Thread(usize),
-    Threads(usize),
-    Block(usize),
-    Blocks(usize),
-    Lane,
-}
-
-/// What integers become.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Operation {
-    Move,
-    Add,
-    Subtract,
-    Multiply,
-    MultiplyHigh,
-    MultiplyAdd,
-    And,
-    Or,
-    Xor,
-    Not,
-    Negative,
-    ShiftLeft,
-    ShiftRight,
-    Least,
-    Most,
-    Quotient,
-    Remainder,
-    Select,
-    Extract,
-    Insert,
-    Funnel,
-    Ones,
-}
-
-/// How two integers are compared.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Comparison {
-    Equal,
-    Unequal,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
-/// How operands and results are read.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Form {
-    /// Bits of the operands; 1 for a predicate.
-    pub(super) bits: u32,
-    /// Bits of the result.
-    pub(super) to_bits: u32,
-    pub(super) signed: bool,
-}
-
-/// Memory that an instruction reaches.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Memory {
-    Global,
-    Shared,
-    Constant,
-    Local,
-}
-
-/// What an instruction does, as far as the walk follows it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Act {
-    Integer(Operation, Form),
-    Compare(Comparison, Form),
-    /// A parameter's value, by its number.
-    Parameter(usize),
-    Branch(usize),
-    End,
-    Load(Memory, u64),
-    Store(Memory, u64),
-    /// Whether lanes that meet are added up on the way, which only integers are.
-    Atomic(Memory, bool),
-    Barrier,
-    Other,
-}
-
-/// One instruction.
-#[derive(Debug, Clone)]
-pub(super) struct Step {
-    /// The predicate it needs, and whether that must be false.
-    pub(super) guard: Option<(Place, bool)>,
-    pub(super) act: Act,
-    pub(super) to: Vec<Place>,
-    pub(super) from: Vec<Source>,
-    /// Bytes added to an address.
-    pub(super) offset: i64,
-    pub(super) category: Category,
-    /// Instructions of the hardware that it takes, about.
-    pub(super) weight: f32,
-    /// Floating-point operations of a lane.
-    pub(super) flops: f32,
-    /// Whether it is a branch past a loop that only odd numbers need: what a routine does where an argument is too
-    /// large for the short way.
-    pub(super) past_odd: bool,
-    /// Cycles until its result can be used; of a global load nothing, because it counts apart.
-    pub(super) latency: f32,
-}
-
-/// A loop by its text: from where a branch leads back to, to that branch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Loop {
-    pub(super) first: usize,
-    pub(super) last: usize,
-}
 
 /// A function ready to be walked.
 #[derive(Debug, Clone, Default)]
@@ -239,7 +115,7 @@ impl Decoder<'_> {
         Step { guard, act, to, from, offset, category, weight, flops, past_odd: false, latency }
     }
 
-    fn written(&self, operand: &Operand, to: &mut Vec<Place>) {
+    fn written(&self, operand: &Operand, to: &mut Vec<RegisterIndex>) {
         match operand {
             Operand::Name(name) | Operand::Member(name, _) => {
                 to.extend(self.code.register(name).map(|id| id.0 as usize));
@@ -343,13 +219,8 @@ fn is_past_odd(steps: &[Step], loops: &[Loop], at: usize) -> bool {
     let (Act::Branch(target), Some((guard, _))) = (steps[at].act, steps[at].guard) else {
         return false;
     };
-    let told = steps[..at].iter().rev().find(|step| step.to.contains(&guard));
+    let writer = steps[..at].iter().rev().find(|step| step.to.contains(&guard));
     let by_floats =
-        told.is_some_and(|step| step.act == Act::Other && step.category == Category::Compare);
+        writer.is_some_and(|step| step.act == Act::Other && step.category == Category::Compare);
     by_floats && loops.iter().any(|found| found.first > at && found.last < target)
-}
-
-/// Whether a variable lies where threads of a block share it.
-pub(super) fn is_shared(variable: &Variable) -> bool {
-    variable.space == Space::Shared
 }

@@ -4,10 +4,9 @@
 //! known how many turns are left, and what they cost is added at once. A loop that nothing known ends is left after a
 //! few turns.
 
-use super::Counts;
-use super::program::{Act, Comparison, Form, Loop, Source, Step};
+use super::step::{Act, Comparison, Form, Loop, Source, Step};
 use super::values::{LANES, turns_until_other, wide};
-use super::warp::{Registers, Warp};
+use super::warp::{Registers, Turned, Warp};
 
 /// Turns of a loop before it is tried to skip further ones: as many as let a lane walk through a sector.
 const TURNS: usize = 10;
@@ -15,20 +14,6 @@ const TURNS: usize = 10;
 const AVERAGED: usize = 8;
 /// A loop that nothing known ends is left after so many further turns.
 const GUESSED_TURNS: u64 = 8;
-
-/// What is remembered of a loop.
-#[derive(Clone, Default)]
-pub(super) struct Turned {
-    lanes: u32,
-    turns: usize,
-    /// What was counted when the average began.
-    began: Counts,
-    /// The registers one and two turns ago.
-    last: Option<Registers>,
-    before: Option<Registers>,
-    /// Nothing known ends it, so the next condition that could leave it does.
-    leave: bool,
-}
 
 impl Warp<'_> {
     /// Whether lanes take a branch of which nobody knows whether they do.

@@ -1,6 +1,6 @@
 //! What a register holds in each lane, and what integers become.
 
-use super::program::{Comparison, Form, Operation};
+use super::step::{Comparison, Form, Operation};
 
 /// Lanes of a warp.
 pub(super) const LANES: usize = 32;

@@ -7,8 +7,8 @@ use super::memory::{
     Recent, UNKNOWN_BANK_ROUNDS, bank_rounds, constants, crowding, expected_local_lines,
     expected_meeting, local_lines, meeting, reach, scattered,
 };
-use super::program::{Act, Form, Memory, Operation, Program, Source, Special, Step};
-use super::turns::Turned;
+use super::program::Program;
+use super::step::{Act, Form, Memory, Operation, Source, Special, Step};
 use super::values::{LANES, Lanes, computed, holds, wide};
 use super::{Counts, Launch};
 use crate::mix::Category;
@@ -28,6 +28,20 @@ pub(super) struct Registers {
     /// When a value can be used: cycles, and global loads one after the other.
     pub(super) cycles: Vec<f32>,
     pub(super) rounds: Vec<f32>,
+}
+
+/// What is remembered of a loop.
+#[derive(Clone, Default)]
+pub(super) struct Turned {
+    pub(super) lanes: u32,
+    pub(super) turns: usize,
+    /// What was counted when the average began.
+    pub(super) began: Counts,
+    /// The registers one and two turns ago.
+    pub(super) last: Option<Registers>,
+    pub(super) before: Option<Registers>,
+    /// Nothing known ends it, so the next condition that could leave it does.
+    pub(super) leave: bool,
 }
 
 /// A warp, as far as it came.

@@ -72,6 +72,18 @@ struct Thread<'a> {
     contexts: Vec<CUcontext>,
 }
 
+/// What one call is given: values that may be right or wrong.
+struct Values {
+    stream: CUstream,
+    size: usize,
+    number: u32,
+    /// A size within the thread's host memory.
+    within: usize,
+    first: u64,
+    second: u64,
+    host: *mut c_void,
+}
+
 impl Thread<'_> {
     /// A handle that may be of any kind and dead, or no handle.
     fn handle<H>(&mut self) -> *mut H {
@@ -195,12 +207,27 @@ impl Thread<'_> {
 
     fn call(&mut self) {
         let which = self.random.below(46);
-        let (driver, stream) = (self.driver, self.handle());
+        let stream = self.handle();
         let (size, number) = (self.random.size(), self.random.number());
         let within = size.min(HOST_BYTES);
         let (first, second) = (self.address(), self.address());
-        let host: *mut c_void = self.host.as_mut_ptr().cast();
-        let (mut handle, mut address, mut count) = (null_mut::<c_void>(), 0_u64, 0_usize);
+        let host = self.host.as_mut_ptr().cast();
+        let with = Values { stream, size, number, within, first, second, host };
+        let was_called = self.call_for_memory(which, &with)
+            || self.call_for_streams(which, &with)
+            || self.call_for_graphs(which, &with)
+            || self.call_for_others(which, &with);
+        if !was_called {
+            self.launch();
+        }
+    }
+
+    /// Calls that take, move and fill memory; whether `which` is one of them.
+    #[expect(clippy::too_many_lines, reason = "a table of calls")]
+    fn call_for_memory(&mut self, which: usize, with: &Values) -> bool {
+        let driver = self.driver;
+        let &Values { stream, size, number, within, first, second, host, .. } = with;
+        let mut address = 0_u64;
         // SAFETY: pointers lead to memory of this thread that is long enough, or are null.
         unsafe {
             match which {
@@ -250,6 +277,55 @@ impl Thread<'_> {
                     let (pitch, height) = (self.random.size(), self.random.size());
                     (driver.cuMemsetD2D16Async)(first, pitch, 7, size, height, stream);
                 }
+                34 => {
+                    (driver.cuPointerGetAttribute)(host, number % 24, first);
+                }
+                36 => {
+                    let result =
+                        (driver.cuMemAddressReserve)(&raw mut address, size, within, first, 0);
+                    if result == CUDA_SUCCESS {
+                        (driver.cuMemAddressFree)(address, size);
+                    }
+                }
+                37 => {
+                    let (pitch, mut wide) = (self.random.size(), 0);
+                    let result = (driver.cuMemAllocPitch_v2)(
+                        &raw mut address,
+                        &raw mut wide,
+                        pitch,
+                        within,
+                        number,
+                    );
+                    self.keep_address(address, result);
+                }
+                38 => {
+                    // X, Y, kind, host, device, array and pitch of each side, then the size.
+                    let mut copy = [0_usize; 16];
+                    (copy[2], copy[9]) = (2, 2);
+                    (copy[4], copy[11]) = (first as usize, second as usize);
+                    (copy[6], copy[13]) = (self.random.size(), self.random.size());
+                    (copy[14], copy[15]) = (size, self.random.size());
+                    (copy[0], copy[8]) = (self.random.below(9), self.random.size());
+                    (driver.cuMemcpy2DAsync_v2)(copy.as_ptr().cast(), stream);
+                }
+                41 => {
+                    (driver.cuMemHostRegister_v2)(host, within, number % 8);
+                    (driver.cuMemHostUnregister)(host);
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// The same for streams and events.
+    fn call_for_streams(&mut self, which: usize, with: &Values) -> bool {
+        let driver = self.driver;
+        let &Values { stream, number, first, .. } = with;
+        let mut handle = null_mut::<c_void>();
+        // SAFETY: pointers lead to memory of this thread that is long enough, or are null.
+        unsafe {
+            match which {
                 17 => {
                     (driver.cuStreamCreateWithPriority)(
                         (&raw mut handle).cast(),
@@ -291,6 +367,22 @@ impl Thread<'_> {
                     let event = self.handle();
                     (driver.cuEventDestroy_v2)(event);
                 }
+                42 => {
+                    (driver.cuStreamWriteValue32_v2)(stream, first, number, 0);
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// The same for captures and graphs.
+    fn call_for_graphs(&mut self, which: usize, with: &Values) -> bool {
+        let driver = self.driver;
+        let &Values { stream, number, .. } = with;
+        // SAFETY: pointers lead to memory of this thread that is long enough, or are null.
+        unsafe {
+            match which {
                 27 => {
                     (driver.cuStreamBeginCapture_v2)(stream, number % 4);
                 }
@@ -319,12 +411,23 @@ impl Thread<'_> {
                     let graph = self.handle();
                     (driver.cuGraphDestroy)(graph);
                 }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// The same for devices, modules, functions and contexts.
+    fn call_for_others(&mut self, which: usize, with: &Values) -> bool {
+        let driver = self.driver;
+        let &Values { size, number, host, .. } = with;
+        let mut count = 0_usize;
+        // SAFETY: pointers lead to memory of this thread that is long enough, or are null.
+        unsafe {
+            match which {
                 33 => {
                     let mut value = 0;
                     (driver.cuDeviceGetAttribute)(&raw mut value, number, number as i32 % 3);
-                }
-                34 => {
-                    (driver.cuPointerGetAttribute)(host, number % 24, first);
                 }
                 35 => {
                     let mut module = null_mut();
@@ -333,34 +436,6 @@ impl Thread<'_> {
                     let image = image[self.random.below(4)];
                     self.host[..image.len()].copy_from_slice(image);
                     (driver.cuModuleLoadData)(&raw mut module, host);
-                }
-                36 => {
-                    let result =
-                        (driver.cuMemAddressReserve)(&raw mut address, size, within, first, 0);
-                    if result == CUDA_SUCCESS {
-                        (driver.cuMemAddressFree)(address, size);
-                    }
-                }
-                37 => {
-                    let (pitch, mut wide) = (self.random.size(), 0);
-                    let result = (driver.cuMemAllocPitch_v2)(
-                        &raw mut address,
-                        &raw mut wide,
-                        pitch,
-                        within,
-                        number,
-                    );
-                    self.keep_address(address, result);
-                }
-                38 => {
-                    // X, Y, kind, host, device, array and pitch of each side, then the size.
-                    let mut copy = [0_usize; 16];
-                    (copy[2], copy[9]) = (2, 2);
-                    (copy[4], copy[11]) = (first as usize, second as usize);
-                    (copy[6], copy[13]) = (self.random.size(), self.random.size());
-                    (copy[14], copy[15]) = (size, self.random.size());
-                    (copy[0], copy[8]) = (self.random.below(9), self.random.size());
-                    (driver.cuMemcpy2DAsync_v2)(copy.as_ptr().cast(), stream);
                 }
                 39 => {
                     let function = self.handle();
@@ -375,16 +450,10 @@ impl Thread<'_> {
                 40 => {
                     (driver.cuCtxSetLimit)(number % 10, size);
                 }
-                41 => {
-                    (driver.cuMemHostRegister_v2)(host, within, number % 8);
-                    (driver.cuMemHostUnregister)(host);
-                }
-                42 => {
-                    (driver.cuStreamWriteValue32_v2)(stream, first, number, 0);
-                }
-                _ => self.launch(),
+                _ => return false,
             }
         }
+        true
     }
 
     fn has_failed(&self) -> bool {

@@ -1,7 +1,8 @@
 //! A transformer over the launch history, for comparison alone.
 
-use super::Options;
 use super::judging::Judged;
+use super::news::{Announce, News};
+use super::options::Options;
 use crate::chart::{Series, curves};
 use crate::examples::Source;
 use crate::metrics::{Pair, ShareScores, time_scores};
@@ -15,6 +16,7 @@ pub(super) fn compare_transformer(
     parts: &[Part],
     options: &Options,
     likeness: &Likeness,
+    announce: &mut Announce<'_>,
     charts: &mut Vec<(String, String)>,
 ) -> Vec<Judged> {
     let of = |part, count, salt: u64| source.passages(parts, part, count, options.seed ^ salt);
@@ -26,6 +28,8 @@ pub(super) fn compare_transformer(
     let mut losses = Vec::new();
     let trained = Transformer::train(&plan, likeness, &train, |epoch, loss| {
         losses.push((epoch as f64, f64::from(loss)));
+        let what = "transformer for comparison: epoch";
+        announce(News::Step { what, done: epoch, all: plan.epochs });
     });
     let series = [Series { name: "trained on".into(), points: losses }];
     charts.push((

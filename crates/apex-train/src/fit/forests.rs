@@ -3,77 +3,120 @@
 //! Everything here is chosen on rows kept apart, or on kernels as if they had never been seen; rows that judge have
 //! no part in it.
 
+use super::news::{Announce, News};
+use super::options::{Options, SHARE};
 use super::sets::{Apart, Once, SHOWN, Sets};
-use super::{Options, SHARE};
 use crate::boost::{self, Binned};
 use crate::chart::{Series, curves};
 use crate::examples::Example;
 use crate::metrics::widening;
+use apex_policy::predict::acquaintance::{Acquaintance, TELLING};
 use apex_policy::predict::features::{HISTORY_COUNT, WALKED, doubt};
-use apex_policy::predict::neighbours::TELLING;
-use apex_policy::predict::trees::{ALWAYS_LEFT, Acquaintance, Forest, GrownTree, LEAVES, Trees};
+use apex_policy::predict::trees::{ALWAYS_LEFT, Forest, GrownTree, LEAVES, Trees};
 
 const NARROWEST: f32 = 0.015;
 /// How much larger than the least error one may be that is as good.
 const NEARLY: f32 = 1.005;
 
+/// The trees with all that is chosen about them, in the order in which one choice rests on another.
 pub(super) fn grow_trees(
     sets: &Sets,
     options: &Options,
-    say: &mut dyn FnMut(&str),
+    announce: &mut Announce<'_>,
     charts: &mut Vec<(String, String)>,
 ) -> Trees {
     let mut trees = Trees::default();
+    trees.forests[0] = grow_time(sets, options, announce, charts);
+    for share in 0..3 {
+        trees.forests[2 + share] = grow_share(sets, options, share);
+    }
+    // Only with kernels that are known well: what trees learn of some kernels' instructions misleads about others.
+    let known = Acquaintance::Known as usize;
+    trees.trust[known] = trust_with_known(sets, &trees.forests[0]);
+    let trust = trees.trust[known];
+    announce(News::Found(&format!("trees are trusted by {trust:.2} with known kernels")));
+    let untouched = untouched(sets, trees.trust);
+    set_caution(&mut trees, &untouched);
+    announce(News::Found(&format!("caution by acquaintance: {:?}", trees.caution)));
+    // The kernel's own doubt is the width. A forest that learned widths would know kernels by their instructions.
+    trees.forests[1] = Forest::new(1.0);
+    set_widening(&mut trees, &untouched);
+    let unseen = widen_unseen(&mut trees, sets);
+    let [walked, blind] = unseen;
+    announce(News::Found(&format!(
+        "kernels never seen are within a factor of 2^{walked:.2}, those nobody walked 2^{blind:.2}"
+    )));
+    let first = widen_first(&mut trees, sets);
+    let more = [unseen, first].map(|[walked, blind]| blind / walked - 1.0);
+    trees.forests[1].push(&doubted_unwalked(more));
+    trees
+}
+
+/// The forest for time, on every row with each of its histories.
+fn grow_time(
+    sets: &Sets,
+    options: &Options,
+    announce: &mut Announce<'_>,
+    charts: &mut Vec<(String, String)>,
+) -> Forest {
     let table = binned(sets.train.iter());
     let targets: Vec<f32> = sets.train.iter().map(Example::over_base).collect();
     let mut left = Vec::new();
     let plan = boost::Plan::usual(options.trees, options.seed ^ 0x7ee5);
-    trees.forests[0] = boost::grow(&plan, &table, &targets, |tree, square| {
+    let forest = boost::grow(&plan, &table, &targets, |tree, square| {
         left.push((tree as f64, f64::from(square)));
-        if tree % 50 == 0 {
-            say(&format!("trees: {tree} of {}, {square:.5} left", plan.trees));
-        }
+        announce(News::Step { what: "trees:", done: tree, all: plan.trees });
     });
     let series = [Series { name: "time over bound, trained on".into(), points: left }];
     charts.push((
         "loss-trees.svg".into(),
         curves("Boosted trees", "trees", "mean square error (log2²)", &series),
     ));
-    // Shares of peaks, where counters were read, with every history: how busy a resource is follows from the time.
-    // They have no intervals, so the rows kept for those teach too.
-    for share in 0..3 {
-        let all = sets.train.iter().chain(&sets.calibrate);
-        let known: Vec<&Example> = all.filter(|example| example.shares[share].is_some()).collect();
-        let table = binned(known.iter().copied());
-        let targets: Vec<f32> = known.iter().filter_map(|example| example.shares[share]).collect();
-        let plan = boost::Plan {
-            rate: 0.05,
-            least_rows: 8 * SHOWN,
-            feature_share: 0.5,
-            ..boost::Plan::usual(options.trees.min(200), options.seed ^ (0x54a0 + share as u64))
-        };
-        trees.forests[2 + share] = boost::grow(&plan, &table, &targets, |_, _| {});
-    }
-    // Only with kernels that are known well: what trees learn of some kernels' instructions misleads about others.
-    let known = Acquaintance::Known;
-    let kept_apart = sets.calibrate.iter().filter(|e| Acquaintance::of(e.seen) == known);
+    forest
+}
+
+/// The forest for a share of a peak, where counters were read, with every history: how busy a resource is follows from
+/// the time. Shares have no intervals, so the rows kept for those teach too.
+fn grow_share(sets: &Sets, options: &Options, share: usize) -> Forest {
+    let all = sets.train.iter().chain(&sets.calibrate);
+    let known: Vec<&Example> = all.filter(|example| example.shares[share].is_some()).collect();
+    let table = binned(known.iter().copied());
+    let targets: Vec<f32> = known.iter().filter_map(|example| example.shares[share]).collect();
+    let plan = boost::Plan {
+        rate: 0.05,
+        least_rows: 8 * SHOWN,
+        feature_share: 0.5,
+        ..boost::Plan::usual(options.trees.min(200), options.seed ^ (0x54a0 + share as u64))
+    };
+    boost::grow(&plan, &table, &targets, |_, _| {})
+}
+
+/// How much of the forest's correction is taken of kernels that are known well, by rows kept apart.
+fn trust_with_known(sets: &Sets, time: &Forest) -> f32 {
+    let kept_apart =
+        sets.calibrate.iter().filter(|e| Acquaintance::of(e.seen) == Acquaintance::Known);
     let corrections: Vec<(f32, f32)> =
-        kept_apart.map(|e| (trees.forests[0].predict(&e.features), e.over_base())).collect();
-    trees.trust[known as usize] = trusted(&corrections);
-    say(&format!("trees are trusted by {:.2} with known kernels", trees.trust[known as usize]));
-    // Where the trees are not trusted, the training rows are as good as new ones, for then nothing was fitted to them
-    // one by one, and their kernels are many more than those kept apart. After one launch the device's costs decide,
-    // so there each kernel has those that were found without it.
-    let untouched = sets.train.iter().filter(|e| {
+        kept_apart.map(|e| (time.predict(&e.features), e.over_base())).collect();
+    trusted(&corrections)
+}
+
+/// Rows that nothing was fitted to. Where the trees are not trusted, the training rows are as good as new ones, and
+/// their kernels are many more than those kept apart. After one launch the device's costs decide, so there each
+/// kernel has those that were found without it.
+fn untouched(sets: &Sets, trust: [f32; Acquaintance::ALL.len()]) -> Vec<&Example> {
+    let untrusted = sets.train.iter().filter(|e| {
         let class = Acquaintance::of(e.seen);
-        class != Acquaintance::First && trees.trust[class as usize] == 0.0
+        class != Acquaintance::First && trust[class as usize] == 0.0
     });
-    let untouched: Vec<&Example> = sets
-        .calibrate
+    sets.calibrate
         .iter()
-        .chain(untouched)
+        .chain(untrusted)
         .chain(usual(&sets.after_one, |once| once.blind).map(|once| &once.example))
-        .collect();
+        .collect()
+}
+
+/// What is taken off for doubt, by acquaintance.
+fn set_caution(trees: &mut Trees, untouched: &[&Example]) {
     trees.caution = Acquaintance::ALL.map(|class| {
         let asked = untouched.iter().filter(|e| Acquaintance::of(e.seen) == class);
         let left: Vec<(f32, f32)> = asked
@@ -81,9 +124,10 @@ pub(super) fn grow_trees(
             .collect();
         cautious(&left)
     });
-    say(&format!("caution by acquaintance: {:?}", trees.caution));
-    // The kernel's own doubt is the width. A forest that learned widths would know kernels by their instructions.
-    trees.forests[1] = Forest::new(1.0);
+}
+
+/// What a kernel's own doubt is multiplied with, by acquaintance.
+fn set_widening(trees: &mut Trees, untouched: &[&Example]) {
     let scores = |class: Acquaintance| {
         let of_class = untouched.iter().filter(|example| Acquaintance::of(example.seen) == class);
         let score = |e: &&&Example| {
@@ -93,7 +137,11 @@ pub(super) fn grow_trees(
         of_class.map(|example| score(&example)).collect::<Vec<f32>>()
     };
     trees.widening = Acquaintance::ALL.map(|class| widening(scores(class), SHARE));
-    // Kernels never seen are judged by costs that were found without them.
+}
+
+/// Sets caution and widening for kernels never seen, which are judged by costs that were found without them. Says the
+/// widths of those whose text was walked and of the others.
+fn widen_unseen(trees: &mut Trees, sets: &Sets) -> [f32; 2] {
     let unseen = Acquaintance::Unseen as usize;
     let left: Vec<(f32, f32)> = usual(&sets.apart, |apart| apart.blind)
         .map(|apart| (apart.error, apart.doubt * apart.doubt))
@@ -103,21 +151,21 @@ pub(super) fn grow_trees(
         let error = apart.error - trees.caution[unseen] * apart.doubt * apart.doubt;
         Apart { error: error.abs() / apart.doubt, ..*apart }
     });
-    let [walked, blind] = widths(&apart.collect::<Vec<_>>());
-    trees.widening[unseen] = walked;
-    say(&format!(
-        "kernels never seen are within a factor of 2^{walked:.2}, those nobody walked 2^{blind:.2}"
-    ));
+    let found = widths(&apart.collect::<Vec<_>>());
+    trees.widening[unseen] = found[0];
+    found
+}
+
+/// The same widening for kernels that were measured once.
+fn widen_first(trees: &mut Trees, sets: &Sets) -> [f32; 2] {
     let after_one = sets.after_one.iter().map(|Once { example: e, blind }| {
         let doubt = doubt(&e.features).sqrt().max(NARROWEST);
         let error = (trees.over_expected(&e.features) - e.over_expected).abs() / doubt;
         Apart { error, doubt, blind: *blind }
     });
-    let [first, blind_first] = widths(&after_one.collect::<Vec<_>>());
-    trees.widening[Acquaintance::First as usize] = first;
-    let more = [blind / walked - 1.0, blind_first / first - 1.0];
-    trees.forests[1].push(&doubted_unwalked(more));
-    trees
+    let found = widths(&after_one.collect::<Vec<_>>());
+    trees.widening[Acquaintance::First as usize] = found[0];
+    found
 }
 
 /// Those whose text was walked; all where none was.

@@ -3,8 +3,8 @@
 //! A split tells what was known when a row was asked for; every model is asked the same questions with the same
 //! history, so their scores can be compared.
 
-use super::sets::{COLD_SALT, judged_sets};
-use super::{LEAST_ROWS, devices};
+use super::options::LEAST_ROWS;
+use super::sets::{COLD_SALT, devices, judged_sets};
 use crate::Error;
 use crate::baselines::{Baselines, Constants, baselines};
 use crate::examples::{Example, Shown, Source};
@@ -12,11 +12,12 @@ use crate::metrics::{Pair, ShareScores, TimeScores, share_scores, time_scores};
 use crate::peaks::Peaks;
 use crate::rows::Row;
 use crate::split::{Part, parts};
-use apex_policy::predict::dense::{DenseNetwork, Space};
+use apex_models::dense::{DenseNetwork, Space};
+use apex_policy::predict::acquaintance::Acquaintance;
 use apex_policy::predict::features::{SMALL, base};
 use apex_policy::predict::network::SmallNetwork;
 use apex_policy::predict::question::Device;
-use apex_policy::predict::trees::{Acquaintance, Trees, TreesAnswer};
+use apex_policy::predict::trees::{Trees, TreesAnswer};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

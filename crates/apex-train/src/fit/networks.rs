@@ -1,21 +1,22 @@
 //! Trains the networks, small and large, and widens their intervals until they hold.
 
+use super::news::{Announce, News};
+use super::options::{Options, SHARE};
 use super::sets::Sets;
-use super::{Options, SHARE};
 use crate::chart::{Series, curves};
 use crate::examples::Example;
 use crate::matmul::Threads;
 use crate::metrics::widening;
 use crate::network::{self, all_inputs, small_inputs};
-use apex_policy::predict::dense::{DenseNetwork, Space};
+use apex_models::dense::{DenseNetwork, Space};
+use apex_policy::predict::acquaintance::Acquaintance;
 use apex_policy::predict::features::SMALL;
 use apex_policy::predict::network::SmallNetwork;
-use apex_policy::predict::trees::Acquaintance;
 
 pub(super) fn train_small(
     sets: &Sets,
     options: &Options,
-    say: &mut dyn FnMut(&str),
+    announce: &mut Announce<'_>,
     charts: &mut Vec<(String, String)>,
 ) -> SmallNetwork {
     let plan = network::Plan {
@@ -31,17 +32,11 @@ pub(super) fn train_small(
     let cold = |half: Vec<&Example>| -> Vec<Example> {
         half.into_iter().filter(|example| example.seen == 0).cloned().collect()
     };
-    let (watch, widen) = sets.halves();
-    let (watch, widen) = (cold(watch), cold(widen));
-    let trained =
-        network::train(&plan, &small_inputs(), &sets.cold, &watch, |epoch, own, other| {
-            if epoch % 50 == 0 {
-                say(&format!(
-                    "small network: epoch {epoch} of {}, {own:.4} {other:.4}",
-                    plan.epochs
-                ));
-            }
-        });
+    let (choosing, widen) = sets.halves();
+    let (choosing, widen) = (cold(choosing), cold(widen));
+    let trained = network::train(&plan, &small_inputs(), &sets.cold, &choosing, |epoch, _, _| {
+        announce(News::Step { what: "small network: epoch", done: epoch, all: plan.epochs });
+    });
     charts.push(("loss-small-network.svg".into(), loss_chart("Small network", &trained.losses)));
     // The sizes are those of the small network, so it cannot fail to be one.
     let counted = sets.cold.iter().any(|example| example.shares[0].is_some());
@@ -57,12 +52,12 @@ pub(super) fn train_small(
 pub(super) fn train_large(
     sets: &Sets,
     options: &Options,
-    say: &mut dyn FnMut(&str),
+    announce: &mut Announce<'_>,
     charts: &mut Vec<(String, String)>,
 ) -> DenseNetwork {
     let plan = network::Plan {
         hidden: options.large_hidden.clone(),
-        outputs: apex_policy::predict::dense::OUTPUTS,
+        outputs: apex_models::dense::OUTPUTS,
         epochs: options.large_epochs,
         batch: 128,
         rate: 1e-3,
@@ -71,10 +66,10 @@ pub(super) fn train_large(
         threads: options.threads,
     };
     let inputs = all_inputs();
-    let (watch, widen) = sets.halves();
-    let watch: Vec<Example> = watch.into_iter().cloned().collect();
-    let trained = network::train(&plan, &inputs, &sets.train, &watch, |epoch, own, other| {
-        say(&format!("large network: epoch {epoch} of {}, {own:.4} {other:.4}", plan.epochs));
+    let (choosing, widen) = sets.halves();
+    let choosing: Vec<Example> = choosing.into_iter().cloned().collect();
+    let trained = network::train(&plan, &inputs, &sets.train, &choosing, |epoch, _, _| {
+        announce(News::Step { what: "large network: epoch", done: epoch, all: plan.epochs });
     });
     charts.push(("loss-large-network.svg".into(), loss_chart("Large network", &trained.losses)));
     let mut dense = trained.dense([1.0; Acquaintance::ALL.len()]);

@@ -1,17 +1,35 @@
 //! Which rows are for what, and what each is shown with.
 
+use crate::Error;
 use crate::costs::costs;
 use crate::examples::{Example, Shown, Source, question};
+use crate::peaks::Peaks;
 use crate::random::named;
 use crate::rows::{Facts, Row};
 use crate::split::Part;
-use apex_policy::predict::anatomy::Group;
 use apex_policy::predict::features::unseen_doubt;
 use apex_policy::predict::likeness::Likeness;
+use apex_policy::predict::parts::Group;
 use apex_policy::predict::question::Device;
 use std::collections::BTreeMap;
 
 const KERNEL_FOLDS: u64 = 5;
+
+/// The device of every row, by its name.
+pub(super) fn devices<'a>(
+    rows: &[Row],
+    peaks: &'a BTreeMap<String, Peaks>,
+) -> Result<BTreeMap<&'a str, Device>, Error> {
+    let found = peaks.iter().filter_map(|(name, peaks)| Some((name.as_str(), peaks.device()?)));
+    let devices: BTreeMap<&str, Device> = found.collect();
+    match rows.iter().find(|row| !devices.contains_key(row.device.as_str())) {
+        None => Ok(devices),
+        Some(row) => Err(Error::Device(format!(
+            "nothing is known of {} (compute capability {}.{}): collect rows on it first",
+            row.device, row.major, row.minor
+        ))),
+    }
+}
 
 /// How far a launch of a kernel never seen is from what is expected of it.
 #[derive(Clone, Copy, Debug)]

@@ -27,7 +27,12 @@ impl Warp {
             let full = u64::from(self.frames[lane]) > self.frame.local_stride;
             if full || self.calls[lane].len() >= CALL_DEPTH {
                 let place = x.place(Some(lane));
-                return x.fail(Fault::IllegalAddress { place, address: None, bytes: 0 });
+                return x.fail(Fault::IllegalAddress {
+                    place,
+                    address: None,
+                    bytes: 0,
+                    access: None,
+                });
             }
             self.calls[lane].push(Frame { back: x.pc + 1, bytes: frame, saved });
             let target = match callee {
@@ -35,8 +40,8 @@ impl Warp {
                 Callee::Indirect(register) => {
                     let address = x.get(Src::Reg(register), lane);
                     let number = address.wrapping_sub(FUNCTION_BASE) as usize;
-                    match x.block().facts().code().functions.get(number) {
-                        Some(&Some(target)) => target,
+                    match x.block().facts().code().functions.get(&number) {
+                        Some(&target) => target,
                         _ => {
                             return x
                                 .illegal(format!("call of {address:#x}, which is no function"));

@@ -17,7 +17,14 @@ impl Warp {
         facts: &Facts,
         pc: Pc,
     ) -> Result<Entered, Stopped> {
-        let Some(fast) = &facts.fast else { return Ok(Entered::At(pc)) };
+        let tier = facts.tier();
+        let Some((tier, entry)) = tier.and_then(|tier| Some((tier, tier.entry(pc)?))) else {
+            return Ok(Entered::At(pc));
+        };
+        // SAFETY: the caller's.
+        let index = unsafe { (*warp).frame.index } as usize;
+        let function = if index < tier.whole_warps { tier.whole } else { tier.last };
+        let Some(function) = function else { return Ok(Entered::At(pc)) };
         // SAFETY: as for `run`; all living lanes are together at an entry, which is what the
         // compiled code asks for.
         unsafe {
@@ -26,11 +33,7 @@ impl Warp {
             (*warp).now = (pc, (*warp).live);
             (*block).frame.last_warp = &raw mut (*warp).frame;
             (*block).frame.stopped = NOT_STOPPED;
-            let result = (fast.function())(
-                &raw mut (*block).frame,
-                &raw mut (*warp).frame,
-                facts.entries[pc as usize],
-            );
+            let result = function(&raw mut (*block).frame, &raw mut (*warp).frame, entry);
             let at = result as u32;
             (&mut (*warp).groups)[chosen].pc = at;
             match (result >> 32) as u32 {

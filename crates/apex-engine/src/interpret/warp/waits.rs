@@ -24,9 +24,8 @@ impl Warp {
             let id = x.get(id, first);
             let threads = threads.map(|threads| x.get(threads, first));
             let whole = (&(*warp).groups)[chosen].mask;
-            if aligned && let Some(mut checker) = (*block).checker.take() {
-                checker.at_barrier(&*block, x, (*warp).live);
-                (*block).checker = Some(checker);
+            if aligned {
+                (*block).check_barrier(x, (*warp).live);
             }
             let waits = (*block).arrive(x, mode, id, threads)?;
             let me = &mut *warp;

@@ -1,15 +1,15 @@
 //! Registers of one definition, replaced by what they were defined as.
 
+use super::super::dominators::dominators;
+use super::super::draft::RegisterFacts;
 use super::super::graph::Graph;
-use super::super::operands::{Place, change, writes};
-use super::super::order::dominators;
-use super::super::translate::RegisterFacts;
 use crate::code::{Address, BinaryOp, Inst, Reg, Src, Step, Ty};
+use crate::operands::{Operand, change, writes};
 use std::collections::HashMap;
 
 /// Where a register gets its only value.
 #[derive(Clone, Copy)]
-struct Site {
+struct Definition {
     node: usize,
     index: usize,
 }
@@ -25,7 +25,7 @@ enum Value {
 
 /// Replaces registers of one definition by what they were defined as.
 pub(super) fn definitions(graph: &mut Graph, registers: &[RegisterFacts]) -> bool {
-    let mut sites: Vec<Option<Site>> = vec![None; registers.len()];
+    let mut sites: Vec<Option<Definition>> = vec![None; registers.len()];
     let mut counts = vec![0_u32; registers.len()];
     for (node, block) in graph.nodes.iter().enumerate() {
         for (index, step) in block.steps.iter().enumerate() {
@@ -34,7 +34,8 @@ pub(super) fn definitions(graph: &mut Graph, registers: &[RegisterFacts]) -> boo
                 counts[number] += 1;
                 // A guarded definition leaves other lanes without a value.
                 let whole = step.guard.is_none() || registers[number].temporary;
-                sites[number] = (whole && counts[number] == 1).then_some(Site { node, index });
+                sites[number] =
+                    (whole && counts[number] == 1).then_some(Definition { node, index });
             });
         }
     }
@@ -56,13 +57,13 @@ pub(super) fn definitions(graph: &mut Graph, registers: &[RegisterFacts]) -> boo
     }
     let edges: Vec<_> = (0..graph.nodes.len()).map(|node| graph.successors(node)).collect();
     let tree = Tree::new(&dominators(&edges, 0));
-    let before = |a: Site, b: Site| {
+    let before = |a: Definition, b: Definition| {
         if a.node == b.node { a.index < b.index } else { tree.dominates(a.node, b.node) }
     };
     let mut changed = false;
     for node in 0..graph.nodes.len() {
         for index in 0..graph.nodes[node].steps.len() {
-            let here = Site { node, index };
+            let here = Definition { node, index };
             // Whether the value that `from` had when `register` was defined is what it has here.
             let holds = |register: Reg, from: Reg| match (single(register), single(from)) {
                 (Some(defined), Some(source)) => before(source, defined) && before(defined, here),
@@ -71,7 +72,7 @@ pub(super) fn definitions(graph: &mut Graph, registers: &[RegisterFacts]) -> boo
             let class = |register: Reg| registers[register.0 as usize].class;
             let step = &mut graph.nodes[node].steps[index];
             change(&mut step.inst, &mut |place| match place {
-                Place::Read(src) => {
+                Operand::Read(src) => {
                     while let Src::Reg(register) = *src
                         && let Some(Value::Same(value)) = values.get(&register)
                     {
@@ -82,7 +83,7 @@ pub(super) fn definitions(graph: &mut Graph, registers: &[RegisterFacts]) -> boo
                         changed = true;
                     }
                 }
-                Place::ReadRegister(register) => {
+                Operand::ReadRegister(register) => {
                     while let Some(Value::Same(Src::Reg(from))) = values.get(register)
                         && holds(*register, *from)
                         && class(*register) == class(*from)
@@ -91,10 +92,10 @@ pub(super) fn definitions(graph: &mut Graph, registers: &[RegisterFacts]) -> boo
                         changed = true;
                     }
                 }
-                Place::Address(address) => {
+                Operand::Address(address) => {
                     changed |= simplify_address(address, &values, &holds);
                 }
-                Place::Guard(_) | Place::Write(_) => {}
+                Operand::Guard(_) | Operand::Write(_) => {}
             });
         }
     }

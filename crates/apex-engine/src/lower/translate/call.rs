@@ -7,19 +7,26 @@
 
 use super::hand_over::type_of;
 use super::scope::{Entity, Scope};
-use super::{INLINE_CALLS, INLINE_STEPS, Instance, Translator};
+use super::{INLINE_CALLS, INLINE_SCOPES, INLINE_STEPS, Instance, Translator};
 use crate::code::{Callee, Guard, Inst, Reg, Src, SystemCall, Ty};
+use crate::kernel::layout;
 use crate::lower::{Outcome, refuse};
-use crate::module::layout;
 use apex_ptx::tree::{self, Function, FunctionKind, Instruction, Operand, Variable};
 
 /// The operands of a call, sorted.
-pub(super) struct Shape<'t> {
-    pub(super) returns: &'t [Operand],
-    pub(super) arguments: &'t [Operand],
+struct Shape<'t> {
+    returns: &'t [Operand],
+    arguments: &'t [Operand],
     callee: &'t str,
     /// The prototype or list of targets of an indirect call.
     shape: Option<&'t str>,
+}
+
+impl<'t> Shape<'t> {
+    /// What is handed over, and where the results go.
+    fn operands(&self) -> (&'t [Operand], &'t [Operand]) {
+        (self.arguments, self.returns)
+    }
 }
 
 impl<'t> Translator<'_, 't> {
@@ -34,12 +41,13 @@ impl<'t> Translator<'_, 't> {
                 }
                 self.around(|this| {
                     this.taken_in += 1;
-                    let large =
-                        this.body.steps.len() > INLINE_STEPS || this.taken_in > INLINE_CALLS;
-                    if large || this.program.reaches(index, index) {
+                    let large = this.body.steps.len() > INLINE_STEPS
+                        || this.taken_in > INLINE_CALLS
+                        || this.scopes.len() > INLINE_SCOPES;
+                    if large || this.program.is_recursive(index) {
                         this.want(index);
                         let callee = Callee::Direct(index as u32);
-                        this.go(&shape, callee, &function.params, &function.returns)
+                        this.go(callee, shape.operands(), &function.params, &function.returns)
                     } else {
                         this.take_in(&shape, index, function)
                     }
@@ -56,7 +64,8 @@ impl<'t> Translator<'_, 't> {
                 let Src::Reg(register) = self.fit(Src::Reg(register), Ty::U64)? else {
                     return refuse("the address is not in a register");
                 };
-                self.around(|this| this.go(&shape, Callee::Indirect(register), params, returns))
+                let callee = Callee::Indirect(register);
+                self.around(|this| this.go(callee, shape.operands(), params, returns))
             }
             Some(_) => refuse(format!("{} is not a function", shape.callee)),
             None => refuse(format!("unresolved extern function '{}'", shape.callee)),
@@ -79,8 +88,7 @@ impl<'t> Translator<'_, 't> {
     }
 
     fn want(&mut self, function: usize) {
-        if !self.ever_wanted.contains(&function) {
-            self.ever_wanted.push(function);
+        if self.ever_wanted.insert(function) {
             self.wanted.push(function);
         }
     }
@@ -106,9 +114,7 @@ impl<'t> Translator<'_, 't> {
 
     /// Takes the function in: its body stands here.
     fn take_in(&mut self, shape: &Shape<'t>, index: usize, function: &'t Function) -> Outcome {
-        if function.params.len() != shape.arguments.len()
-            || function.returns.len() != shape.returns.len()
-        {
+        if function.params.len() != shape.arguments.len() {
             return refuse(format!("{} takes other operands", function.name));
         }
         let mut scope = Scope::default();
@@ -117,12 +123,15 @@ impl<'t> Translator<'_, 't> {
             scope.names.insert(&formal.name, entity);
         }
         let mut results = Vec::new();
-        for (formal, actual) in function.returns.iter().zip(shape.returns) {
-            let entity = match self.slot_of(actual) {
+        // The caller may have been told of another result than there is: a result that nobody
+        // gives holds anything, and one that nobody takes goes nowhere.
+        for (place, formal) in function.returns.iter().enumerate() {
+            let actual = shape.returns.get(place);
+            let entity = match actual.and_then(|actual| self.slot_of(actual)) {
                 Some(slot) if formal.space != tree::Space::Register => Entity::Slot(slot),
                 _ => {
                     let entity = self.bind(formal, None)?;
-                    results.push((formal, actual, entity.clone()));
+                    results.extend(actual.map(|actual| (formal, actual, entity.clone())));
                     entity
                 }
             };

@@ -1,32 +1,32 @@
 //! Handing arguments over: in `.param` variables, and through the area that calls share.
 
-use super::call::Shape;
+use super::Translator;
 use super::scope::{Entity, Scope};
-use super::{Slot, Translator};
 use crate::code::{Address, Callee, Class, Guard, Inst, Order, Reg, Space, Src, Ty};
+use crate::kernel::{Param, bounded_bytes, layout};
+use crate::lower::draft::{MOST_LOCAL, Slot};
 use crate::lower::{Outcome, refuse};
-use crate::module::layout;
 use apex_ptx::tree::{self, Function, Operand, Type, Variable};
 
 impl<'t> Translator<'_, 't> {
-    /// A call that stays one.
+    /// A call that stays one: with these arguments, its results into these operands.
     pub(super) fn go(
         &mut self,
-        shape: &Shape<'t>,
         callee: Callee,
+        (arguments, results): (&'t [Operand], &'t [Operand]),
         params: &[Variable],
         returns: &[Variable],
     ) -> Outcome {
-        if params.len() != shape.arguments.len() || returns.len() != shape.returns.len() {
+        if params.len() != arguments.len() {
             return refuse("the callee takes other operands");
         }
         if params.iter().chain(returns).any(in_odd_registers) {
             return refuse("predicates and vectors are not handed to a function that is called");
         }
-        let (places, bytes) = layout(params);
-        let (return_places, return_bytes) = layout(returns);
+        let (places, bytes) = handed_over(params)?;
+        let (return_places, return_bytes) = handed_over(returns)?;
         let area = self.argument_area(bytes.max(return_bytes));
-        for ((formal, actual), place) in params.iter().zip(shape.arguments).zip(&places) {
+        for ((formal, actual), place) in params.iter().zip(arguments).zip(&places) {
             match self.slot_of(actual) {
                 Some(slot) => self.copy_local(formal, slot.base, 0, area, place.offset),
                 None => {
@@ -37,7 +37,7 @@ impl<'t> Translator<'_, 't> {
             }
         }
         self.emit(Inst::Call { callee, save: Vec::new(), frame: 0 });
-        for ((formal, actual), place) in returns.iter().zip(shape.returns).zip(&return_places) {
+        for ((formal, actual), place) in returns.iter().zip(results).zip(&return_places) {
             match self.slot_of(actual) {
                 Some(slot) => self.copy_local(formal, area, place.offset, slot.base, 0),
                 None => {
@@ -55,9 +55,10 @@ impl<'t> Translator<'_, 't> {
         &mut self,
         scope: &mut Scope<'t>,
         function: &'t Function,
-    ) -> Vec<Slot> {
-        let (places, bytes) = layout(&function.params);
-        let area = self.argument_area(bytes.max(layout(&function.returns).1));
+    ) -> Outcome<Vec<Slot>> {
+        let (places, bytes) = handed_over(&function.params)?;
+        let (_, return_bytes) = handed_over(&function.returns)?;
+        let area = self.argument_area(bytes.max(return_bytes));
         for (formal, place) in function.params.iter().zip(places) {
             let entity = if formal.space == tree::Space::Register {
                 let ty = type_of(formal);
@@ -83,7 +84,7 @@ impl<'t> Translator<'_, 't> {
             scope.names.insert(&formal.name, entity);
             slots.push(slot);
         }
-        slots
+        Ok(slots)
     }
 
     /// The value of an argument: of a `.param` variable, a register or a constant.
@@ -122,8 +123,7 @@ impl<'t> Translator<'_, 't> {
     }
 
     pub(super) fn slot_for(&mut self, variable: &Variable) -> Slot {
-        let bytes = variable.bytes().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0);
-        self.slot(bytes, variable.alignment() as u32)
+        self.slot(bounded_bytes(variable), variable.alignment() as u32)
     }
 
     pub(super) fn argument_area(&mut self, bytes: u32) -> Reg {
@@ -158,7 +158,7 @@ impl<'t> Translator<'_, 't> {
         to: Reg,
         to_at: u32,
     ) {
-        let bytes = variable.bytes().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0);
+        let bytes = bounded_bytes(variable);
         let align = variable.alignment() as u32;
         let unit = if variable.dims.is_empty() { variable.ty.bytes() } else { align };
         let mut done = 0;
@@ -181,6 +181,16 @@ impl<'t> Translator<'_, 't> {
             done += ty.bits() / 8;
         }
     }
+}
+
+/// Where arguments or results lie in the area that calls share, and the bytes of all. They are
+/// copied piece by piece, so what no thread has room for is refused first.
+fn handed_over(variables: &[Variable]) -> Outcome<(Vec<Param>, u32)> {
+    let (places, bytes) = layout(variables);
+    if bytes > MOST_LOCAL {
+        return refuse(format!("hands over {bytes} bytes, {MOST_LOCAL} at most"));
+    }
+    Ok((places, bytes))
 }
 
 /// The untyped value of a variable's element.

@@ -8,7 +8,7 @@ use apex_ptx::tree::{Instruction, Operand};
 
 use super::logic::JOINS;
 
-const ELEMENTS: [(&str, MmaType); 13] = [
+pub(super) const ELEMENTS: [(&str, MmaType); 13] = [
     ("f16", MmaType::F16),
     ("bf16", MmaType::Bf16),
     ("tf32", MmaType::Tf32),
@@ -173,12 +173,16 @@ impl Translator<'_, '_> {
         Ok(())
     }
 
-    fn fragment(&mut self, operand: &Operand, element: MmaType) -> Outcome<Vec<Src>> {
+    pub(super) fn fragment(&mut self, operand: &Operand, element: MmaType) -> Outcome<Vec<Src>> {
         let parts = self.parts(operand);
         parts.iter().map(|part| self.read(part, register_type(element))).collect()
     }
 
-    fn fragment_written(&mut self, operand: &Operand, element: MmaType) -> Outcome<Vec<Reg>> {
+    pub(super) fn fragment_written(
+        &mut self,
+        operand: &Operand,
+        element: MmaType,
+    ) -> Outcome<Vec<Reg>> {
         let parts = self.parts(operand);
         parts.iter().map(|part| self.write(part, register_type(element))).collect()
     }
@@ -190,7 +194,7 @@ fn register_type(element: MmaType) -> Ty {
 }
 
 /// `m16n8k16`.
-fn take_shape(words: &mut Words<'_>) -> Outcome<(u16, u16, u16)> {
+pub(super) fn take_shape(words: &mut Words<'_>) -> Outcome<(u16, u16, u16)> {
     let shape = words.take_if(|word| {
         let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
         let (n, k) = rest.split_once('k')?;

@@ -26,7 +26,7 @@ impl<'t> Translator<'_, 't> {
             if to.len() != from.len() {
                 return refuse("the vectors differ in length");
             }
-            return to.iter().zip(&from).try_for_each(|(to, from)| self.mov_one(ty, to, from));
+            return self.mov_vector(ty, &to, &from);
         }
         match (&self.parts(to)[..], &self.parts(from)[..]) {
             ([_], [_]) => self.mov_one(ty, to, from),
@@ -34,6 +34,25 @@ impl<'t> Translator<'_, 't> {
             ([_], parts) => self.pack(ty, to, parts),
             _ => refuse("has other operands than known"),
         }
+    }
+
+    /// All parts are read before the first is written: one register may stand on both sides.
+    fn mov_vector(&mut self, ty: Ty, to: &[Operand], from: &[Operand]) -> Outcome {
+        if ty == Ty::Pred {
+            return refuse("predicates are not moved as vectors");
+        }
+        let mut values = Vec::with_capacity(from.len());
+        for operand in from {
+            let src = self.read(operand, ty)?;
+            let dst = self.temporary(ty.class());
+            self.emit_free(Inst::Mov { ty, dst, src });
+            values.push(dst);
+        }
+        for (operand, value) in to.iter().zip(values) {
+            let dst = self.write(operand, ty)?;
+            self.emit(Inst::Mov { ty, dst, src: Src::Reg(value) });
+        }
+        Ok(())
     }
 
     fn mov_one(&mut self, ty: Ty, to: &Operand, from: &Operand) -> Outcome {

@@ -4,8 +4,9 @@
 //! else is declared before it is used. Registers are made when first named, because a
 //! declaration like `%r<4000>` says little about how many are used.
 
-use super::{Slot, Translator};
+use super::Translator;
 use crate::code::{Class, Reg};
+use crate::lower::draft::Slot;
 use apex_ptx::tree::{self, CallPrototype, Space, Statement, Type, Variable};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -63,11 +64,7 @@ impl<'t> Translator<'_, 't> {
                 }
                 Statement::Variable(variable) => {
                     let entity = match variable.space {
-                        Space::Local | Space::Param => {
-                            let bytes = variable.bytes().unwrap_or(0).min(u64::from(u32::MAX));
-                            let align = variable.alignment() as u32;
-                            Entity::Slot(self.slot(bytes as u32, align))
-                        }
+                        Space::Local | Space::Param => Entity::Slot(self.slot_for(variable)),
                         _ => Entity::Variable(variable),
                     };
                     scope.names.insert(&variable.name, entity);

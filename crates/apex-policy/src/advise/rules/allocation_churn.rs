@@ -6,7 +6,7 @@
 
 use super::Rule;
 use crate::advise::{ActKind, Basis, Evidence, Finding, Gain};
-use crate::amounts::{count, nanos};
+use crate::amounts::{counted, nanos};
 
 pub(super) const RULE: Rule = Rule {
     name: "allocation-churn",
@@ -30,10 +30,10 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
     let gain = Gain::between(made.host_ns / host_ns, 1.0, Basis::Measured);
     vec![Finding::of(RULE.name, evidence.share(host_ns), gain).saying(
         format!(
-            "{} allocations and {} frees of device memory among {} launches",
-            count(made.count),
-            count(freed.count),
-            count(launches)
+            "{} and {} of device memory among {}",
+            counted(made.count, "allocation", "allocations"),
+            counted(freed.count, "free", "frees"),
+            counted(launches, "launch", "launches")
         ),
         format!(
             "an allocation takes {}, a free {} (it waits for the GPU)",

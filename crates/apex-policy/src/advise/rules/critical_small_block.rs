@@ -9,7 +9,7 @@
 use super::Rule;
 use crate::advise::shapes::{all_threads, concerned, saved, use_of_slots, with_better_block};
 use crate::advise::{Evidence, Finding, Kernel, Shape};
-use crate::amounts::percent;
+use crate::amounts::{counted, percent};
 use crate::{LaunchFacts, Limiter};
 
 pub(super) const RULE: Rule = Rule {
@@ -45,11 +45,11 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
             all.block_finding(
                 evidence,
                 RULE.name,
-                &format!("critical: {} are far too small", all.words()),
+                &format!("critical: far too small: {}", all.words()),
                 format!(
-                    "an SM keeps {} blocks, so {} warps ({} of its slots) at most",
-                    occupancy.blocks_per_sm,
-                    occupancy.warps_per_sm,
+                    "an SM keeps {}, so {} ({} of its slots) at most",
+                    counted(occupancy.blocks_per_sm.into(), "block", "blocks"),
+                    counted(occupancy.warps_per_sm.into(), "warp", "warps"),
                     percent(f64::from(occupancy.fraction))
                 ),
                 &format!("launch blocks of {BETTER} to 256 threads"),

@@ -5,7 +5,7 @@
 
 use super::Rule;
 use crate::advise::{Basis, Evidence, Finding, Gain};
-use crate::amounts::{count, nanos};
+use crate::amounts::{count, counted, nanos};
 
 pub(super) const RULE: Rule = Rule {
     name: "graph-reinstantiation",
@@ -24,10 +24,10 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
             let gain = Gain::about(repeated, repeated / 2.0, repeated, Basis::Measured);
             Finding::of(RULE.name, evidence.share(graph.made.host_ns), gain).saying(
                 format!(
-                    "a graph of {} kernels was made ready {} times for {} launches",
-                    graph.kernels,
+                    "a graph of {} was made ready {} times for {}",
+                    counted(graph.kernels, "kernel", "kernels"),
                     count(graph.made.count),
-                    count(graph.launches)
+                    counted(graph.launches, "launch", "launches")
                 ),
                 format!(
                     "each making takes {}, {} in all",

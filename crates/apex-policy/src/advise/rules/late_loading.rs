@@ -5,7 +5,7 @@
 
 use super::Rule;
 use crate::advise::{Basis, Evidence, Finding, Gain};
-use crate::amounts::{count, nanos};
+use crate::amounts::{count, counted, nanos};
 
 pub(super) const RULE: Rule = Rule {
     name: "late-loading",
@@ -33,7 +33,11 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
     };
     let gain = Gain::between(again as f64 / calls as f64, 1.0, Basis::Measured);
     vec![Finding::of(RULE.name, evidence.share(host_ns), gain).saying(
-        format!("code is loaded {} times between launches, {} times again", count(calls), count(again)),
+        format!(
+            "code is loaded {} between launches, {} again",
+            counted(calls, "time", "times"),
+            counted(again, "time", "times")
+        ),
         format!("that takes {}, {} each{jit}", nanos(host_ns), nanos(host_ns / calls as f64)),
         "load and warm up before the loop (CUDA_MODULE_LOADING=EAGER), keep modules loaded, build for this \
          architecture (-arch=native) instead of PTX"

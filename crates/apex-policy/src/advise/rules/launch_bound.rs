@@ -12,7 +12,7 @@ use crate::amounts::{count, nanos, percent};
 pub(super) const RULE: Rule = Rule {
     name: "launch-bound",
     sees: "most launches found the GPU idle, and it was idle for much of the GPU phase",
-    says: "capture the launches in a graph, or give each launch more work; gains up to the idle time",
+    says: "capture the launches in a graph, give each launch more work, or run with --fast; gains up to the idle time",
     find,
 };
 
@@ -46,7 +46,7 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
             percent(part)
         ),
         "capture the repeated launches in a CUDA graph (torch.cuda.graphs, torch.compile mode=reduce-overhead), \
-         or use larger batches"
+         or use larger batches; without a change to the program, try apex run --fast"
             .into(),
     )]
 }

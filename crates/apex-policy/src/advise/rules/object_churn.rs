@@ -4,7 +4,7 @@
 
 use super::Rule;
 use crate::advise::{ActKind, Basis, Evidence, Finding, Gain};
-use crate::amounts::{count, nanos};
+use crate::amounts::{counted, nanos};
 
 pub(super) const RULE: Rule = Rule {
     name: "object-churn",
@@ -26,9 +26,9 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
     let gain = Gain::between(1.0, 1.0, Basis::Measured);
     vec![Finding::of(RULE.name, evidence.share(host_ns), gain).saying(
         format!(
-            "streams are made or ended {} times in the loop, events {} times",
-            count(streams.count),
-            count(events.count)
+            "streams are made or ended {} in the loop, events {}",
+            counted(streams.count, "time", "times"),
+            counted(events.count, "time", "times")
         ),
         format!("a stream's call takes {}, an event's {}", nanos(streams.mean_ns()), nanos(events.mean_ns())),
         "make streams and events once and use them again".into(),

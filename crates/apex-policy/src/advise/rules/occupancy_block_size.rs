@@ -7,7 +7,7 @@ use super::occupancy_registers::ENOUGH;
 use crate::Limiter;
 use crate::advise::shapes::{best_size, concerned, with_better_block};
 use crate::advise::{Evidence, Finding, Kernel, Shape};
-use crate::amounts::percent;
+use crate::amounts::{counted, percent};
 
 pub(super) const RULE: Rule = Rule {
     name: "occupancy-block-size",
@@ -36,8 +36,9 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
                 RULE.name,
                 &format!("{}: occupancy {}", all.words(), percent(all.facts.occupancy.fraction.into())),
                 format!(
-                    "{} blocks take {} warp slots and another one does not fit",
-                    all.facts.occupancy.blocks_per_sm, all.facts.occupancy.warps_per_sm
+                    "an SM holds {} in {} and not another one",
+                    counted(all.facts.occupancy.blocks_per_sm.into(), "block", "blocks"),
+                    counted(all.facts.occupancy.warps_per_sm.into(), "warp slot", "warp slots")
                 ),
                 &format!("launch blocks of {guess} threads"),
             ))
@@ -65,6 +66,6 @@ mod tests {
         assert!(found.is_empty(), "two blocks of 13 take 26 of 32: {found:?}");
         odd.kernels[0].shapes[0].shape.block = [352, 1, 1];
         let found = find(&odd);
-        assert!(found[0].why.starts_with("2 blocks take 22 warp slots"), "{}", found[0].why);
+        assert!(found[0].why.contains("2 blocks in 22 warp slots"), "{}", found[0].why);
     }
 }

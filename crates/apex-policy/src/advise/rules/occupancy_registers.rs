@@ -6,7 +6,7 @@
 use super::Rule;
 use crate::advise::shapes::{concerned, saved};
 use crate::advise::{Basis, Evidence, Finding, Gain, Kernel, Shape};
-use crate::amounts::percent;
+use crate::amounts::{counted, percent};
 use crate::{Limiter, occupancy};
 
 pub(super) const RULE: Rule = Rule {
@@ -37,8 +37,8 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
                 RULE.name,
                 &format!("{}: occupancy {}", all.words(), percent(all.facts.occupancy.fraction.into())),
                 format!(
-                    "{has} registers a thread let {} blocks into an SM; {registers} would give {}",
-                    all.facts.occupancy.blocks_per_sm,
+                    "{has} registers a thread let {} into an SM; {registers} would give {}",
+                    counted(all.facts.occupancy.blocks_per_sm.into(), "block", "blocks"),
                     percent(then)
                 ),
                 format!(

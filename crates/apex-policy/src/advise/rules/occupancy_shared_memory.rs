@@ -7,7 +7,7 @@ use super::Rule;
 use super::occupancy_registers::ENOUGH;
 use crate::advise::shapes::{concerned, saved};
 use crate::advise::{Basis, Evidence, Finding, Gain, Kernel, Shape};
-use crate::amounts::{bytes, percent};
+use crate::amounts::{bytes, counted, percent};
 use crate::{Carveout, KernelNeeds, Limiter, occupancy};
 
 pub(super) const RULE: Rule = Rule {
@@ -42,9 +42,9 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
                 RULE.name,
                 &format!("{}: occupancy {}", all.words(), percent(all.facts.occupancy.fraction.into())),
                 format!(
-                    "{} of shared memory let {} blocks into an SM; {} would give {}",
+                    "{} of shared memory let {} into an SM; {} would give {}",
                     bytes(has.into()),
-                    all.facts.occupancy.blocks_per_sm,
+                    counted(all.facts.occupancy.blocks_per_sm.into(), "block", "blocks"),
                     bytes(better.into()),
                     percent(then)
                 ),

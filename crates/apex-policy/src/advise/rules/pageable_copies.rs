@@ -6,7 +6,7 @@
 
 use super::Rule;
 use crate::advise::{Basis, Copies, Evidence, Finding, Gain};
-use crate::amounts::{bytes, count, nanos, percent};
+use crate::amounts::{bytes, counted, nanos, percent};
 
 pub(super) const RULE: Rule = Rule {
     name: "pageable-copies",
@@ -37,9 +37,9 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
             )
             .saying(
                 format!(
-                    "{} in {} copies {} from or to pageable memory",
+                    "{} in {} {} from or to pageable memory",
                     bytes(copies.bytes),
-                    count(copies.all.count),
+                    counted(copies.all.count, "copy", "copies"),
                     copies.direction
                 ),
                 format!(

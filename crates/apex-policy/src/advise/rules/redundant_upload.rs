@@ -5,7 +5,7 @@
 
 use super::Rule;
 use crate::advise::{Basis, Evidence, Finding, Gain};
-use crate::amounts::{bytes, count, nanos};
+use crate::amounts::{bytes, count, counted, nanos};
 
 pub(super) const RULE: Rule = Rule {
     name: "redundant-upload",
@@ -34,9 +34,9 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
     let low = if again.iter().all(|all| all.whole) { share } else { 0.0 };
     vec![Finding::of(RULE.name, evidence.share(host_ns), Gain::between(low, share, Basis::Measured)).saying(
         format!(
-            "{} uploads to {} places brought what was brought before, {} of them {} each",
+            "{} uploads to {} brought what was brought before, {} of them {} each",
             count(uploads),
-            count(again.len() as u64),
+            counted(again.len() as u64, "place", "places"),
             count(first.all.count),
             bytes(first.bytes)
         ),

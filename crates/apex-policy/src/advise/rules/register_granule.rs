@@ -7,7 +7,7 @@
 use super::Rule;
 use crate::advise::shapes::{concerned, saved};
 use crate::advise::{Basis, Evidence, Finding, Gain, Kernel, Shape};
-use crate::amounts::percent;
+use crate::amounts::{counted, percent};
 use crate::{KernelNeeds, LaunchFacts, Limiter, occupancy};
 
 pub(super) const RULE: Rule = Rule {
@@ -30,7 +30,11 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
             let has = all.kernel.needs?.registers;
             Some(all.finding(
                 RULE.name,
-                &format!("{}: {} registers too many for another block", all.words(), has - fewer),
+                &format!(
+                    "{}: {} too many for another block",
+                    all.words(),
+                    counted((has - fewer).into(), "register", "registers")
+                ),
                 format!(
                     "{has} registers give {} occupancy, {fewer} would give {}",
                     percent(all.facts.occupancy.fraction.into()),

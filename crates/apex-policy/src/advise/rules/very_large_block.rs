@@ -8,7 +8,7 @@ use super::Rule;
 use crate::LaunchFacts;
 use crate::advise::shapes::{all_threads, concerned, saved, use_of_slots, with_better_block};
 use crate::advise::{Evidence, Finding, Kernel, Shape};
-use crate::amounts::percent;
+use crate::amounts::{counted, percent};
 
 pub(super) const RULE: Rule = Rule {
     name: "very-large-block",
@@ -33,11 +33,11 @@ fn find(evidence: &Evidence) -> Vec<Finding> {
             Some(all.block_finding(
                 evidence,
                 RULE.name,
-                &format!("{} are very large", all.words()),
+                &format!("very large: {}", all.words()),
                 format!(
-                    "{} blocks fit an SM ({} of its warp slots) and {:.2} waves pass; blocks of {better} threads \
+                    "an SM holds {} ({} of its warp slots) and {:.2} waves pass; blocks of {better} threads \
                      would leave {} fewer slots empty",
-                    all.facts.occupancy.blocks_per_sm,
+                    counted(all.facts.occupancy.blocks_per_sm.into(), "block", "blocks"),
                     percent(f64::from(all.facts.occupancy.fraction)),
                     all.facts.waves,
                     percent(gain)

@@ -1,53 +1,81 @@
-//! The page and its words, as the shim and the daemon keep them, and the gate in front of the virtual GPU.
+//! The page and its words, as the shim and the daemon keep them, before the virtual GPU.
+//!
+//! What a program does at the gate are the state machines of [`crate::gate`], as in the shim; here are only their words,
+//! the virtual clock, and who looks when.
 
-use super::{Gate, Kernel, Machine, Mode, Program};
-use crate::schedule::rhythm::Rhythm;
-use crate::schedule::{
-    Admission, Backlog, Bottleneck, Burst, Class, Device, Kind, Limits, Observed, View, Work,
-    admit, harm_kept_ns, is_free, parts, queue,
+use super::{Gate, Machine, Mode, Program};
+use crate::gate::{
+    Act, Ask, Burst, Bursts, FenceWords, Fences, Flight, Hold, LATE_NS, Other, Plain, Rest, Sight,
+    Step, Streams, Upon, View, Watch, believed_ns,
 };
+use crate::schedule::{Class, Device, Limits, Observed, Sla};
 use std::collections::VecDeque;
 
 /// The controller's question comes this often.
 pub(super) const STEP_NS: u64 = 2_000_000;
+/// Who waits awake looks this often.
+const AWAKE_NS: u64 = 5_000;
+/// The one stream of a program.
+const KEY: u64 = 2;
 
-/// What the page has of one program.
-#[derive(Debug, Default)]
+/// What the page has of one program, and what its gate keeps.
+#[derive(Default)]
 struct Slot {
+    class: Class,
+    share: f32,
+    sla: Option<Sla>,
     limits: Option<Limits>,
-    open_since_ns: Option<u64>,
-    last_end_ns: Option<u64>,
-    launches: u32,
+    streams: Streams<Plain>,
+    flight: Flight<Plain>,
+    bursts: Bursts<Plain>,
+    fences: Fences<Plain>,
+    watch: Watch,
+    hold: Option<Hold>,
+    /// The last fence that the GPU has come to, that lets work through, and that it was past.
+    words: FenceWords,
+    /// When its watch looks again; none before the first fence.
+    look_ns: Option<u64>,
+    burst_start_ns: u64,
+    idle_since_ns: u64,
+    last_activity_ns: u64,
     work_ns: u64,
-    ahead_ns: u64,
-    harm_before_ns: u64,
-    bursts: Vec<Burst>,
-    rhythm: Rhythm,
-    burst_sms: u32,
-    /// Launches not known to have ended: number, predicted time, whether an event stands behind it.
-    in_flight: VecDeque<(u64, u64, bool)>,
-    backlog: Backlog,
-    /// What was let through a fence last.
+    /// Bursts that ended since the last question.
+    ended: Vec<Burst>,
+    /// Predicted time left on the device and before the next fence, and when that was told.
+    told_ns: u64,
+    told_at_ns: u64,
     piece_ns: u64,
-    unmarked_ns: u64,
-    unmarked: usize,
     admitted_ns: u64,
     waited_ns: u64,
-    waiting: bool,
+    held_now: bool,
+    stands: bool,
+    /// Launches, and those known to have ended; events behind launches of that number, and what was launched until then.
+    launches: u64,
+    known: u64,
+    events: VecDeque<(u64, u64)>,
 }
 
 pub(super) struct Page {
     gate: Gate,
     device: Device,
     fences: bool,
-    classes: Vec<Class>,
-    shares: Vec<(f32, Option<crate::schedule::Sla>)>,
     slots: Vec<Slot>,
-    harm_ns: u64,
+    /// Rises when a burst ends: who sleeps at the gate looks.
+    wake: u64,
+}
+
+/// What a launch does.
+pub(super) enum Answer {
+    Goes,
+    LooksAt(u64),
 }
 
 impl Page {
     pub(super) fn new(machine: &Machine, programs: &[Program], gate: Gate) -> Page {
+        let slot = |program: &Program| {
+            let &Program { class, share, sla, .. } = program;
+            Slot { class, share, sla, ..Slot::default() }
+        };
         Page {
             gate,
             device: Device {
@@ -56,305 +84,371 @@ impl Page {
                 prioritised: machine.mode == Mode::MpsPriority,
             },
             fences: machine.fences,
-            classes: programs.iter().map(|program| program.class).collect(),
-            shares: programs.iter().map(|program| (program.share, program.sla)).collect(),
-            slots: programs.iter().map(|_| Slot::default()).collect(),
-            harm_ns: 0,
+            slots: programs.iter().map(slot).collect(),
+            wake: 0,
         }
     }
 
-    /// A burst of the program begins, unless one is open.
-    pub(super) fn open(&mut self, program: usize, now_ns: u64) {
-        if self.slots[program].open_since_ns.is_some() {
+    /// What a sleeper compares.
+    pub(super) fn wake(&self) -> u64 {
+        self.wake
+    }
+
+    /// A launch of so much predicted time goes down, or a copy.
+    fn touch(&mut self, program: usize, predicted_ns: Option<u64>, now_ns: u64) {
+        if self.slots[program].class < Class::Normal {
             return;
         }
-        self.count(now_ns);
-        let ahead_ns = self.ahead_of_ns(program);
-        let others =
-            self.slots.iter().zip(&self.classes).any(|(slot, class)| {
-                slot.open_since_ns.is_some() && *class >= self.classes[program]
-            });
-        let ended_ns = self.slots[program].last_end_ns;
-        self.harm_ns = harm_kept_ns(self.harm_ns, others, ended_ns, now_ns);
-        let harm_before_ns = self.harm_ns;
+        let ahead_ns = self.in_flight_of_others(program, now_ns);
         let slot = &mut self.slots[program];
-        slot.harm_before_ns = harm_before_ns;
-        slot.open_since_ns = Some(now_ns);
-        slot.ahead_ns = ahead_ns;
-        (slot.launches, slot.work_ns) = (0, 0);
-    }
-
-    /// The program's burst has ended.
-    pub(super) fn close(&mut self, program: usize, now_ns: u64) {
-        self.count(now_ns);
-        let (harm_ns, left_ns) = (self.harm_ns, self.ahead_of_ns(program));
-        let slot = &mut self.slots[program];
-        let Some(start_ns) = slot.open_since_ns.take() else { return };
-        let burst = Burst {
-            start_ns,
-            end_ns: now_ns,
-            launches: slot.launches,
-            ahead_ns: slot.ahead_ns,
-            harm_ns: harm_ns.saturating_sub(slot.harm_before_ns),
-            left_ns,
-            work_ns: slot.work_ns,
-        };
-        slot.last_end_ns = Some(now_ns);
-        slot.rhythm.observe(&burst);
-        slot.bursts.push(burst);
-    }
-
-    /// Asks whether the program may launch.
-    pub(super) fn ask(
-        &mut self,
-        program: usize,
-        kernels: &[Kernel],
-        predicted_ns: u64,
-        waited_ns: u64,
-        now_ns: u64,
-    ) -> bool {
-        let admission = match &self.gate {
-            Gate::Crude { launches, guard_ns, .. } => {
-                let held = self.classes[program] < Class::Latency
-                    && (self.burst_of(u64::MAX, program, now_ns).0
-                        || self.idle_ns(u64::MAX, program, now_ns) < *guard_ns
-                        || self.slots[program].in_flight.len() >= *launches);
-                if held { Admission::Wait(crate::schedule::Reason::Burst) } else { Admission::GO }
-            }
-            Gate::Policy(_) => {
-                self.count(now_ns);
-                let view = self.view(program, waited_ns, now_ns);
-                let ask = if self.has_fences(program) { queue } else { admit };
-                ask(&view, &work(kernels, predicted_ns))
-            }
-        };
-        let has_fences = self.has_fences(program);
-        let slot = &mut self.slots[program];
-        slot.waiting = if has_fences { slot.waiting } else { !admission.goes() };
-        match admission {
-            Admission::Go { harm_ns } => {
-                self.harm_ns += harm_ns;
-                slot.waited_ns += waited_ns;
-            }
-            Admission::Wait(_) => {
-                // Who waits puts an event behind his last launch.
-                if let Some(last) = slot.in_flight.back_mut() {
-                    last.2 = matches!(self.gate, Gate::Policy(_)) || last.2;
+        slot.streams.of(KEY).count(true);
+        slot.last_activity_ns = now_ns;
+        let begins = !slot.bursts.is_open() && slot.bursts.open(&slot.streams, ahead_ns, now_ns);
+        slot.work_ns = slot.bursts.add(predicted_ns.is_some().into(), predicted_ns.unwrap_or(0));
+        if begins {
+            slot.burst_start_ns = now_ns;
+            for other in self.yield_to(program) {
+                if self.slots[other].given_ns() >= self.slots[other].limits().owed_ns {
+                    self.close(other);
                 }
             }
         }
-        admission.goes()
+    }
+
+    /// The program's input is copied: a burst begins.
+    pub(super) fn copied(&mut self, program: usize, now_ns: u64) {
+        self.touch(program, None, now_ns);
+    }
+
+    /// The program has waited for everything.
+    pub(super) fn waited(&mut self, program: usize, now_ns: u64) {
+        let slot = &mut self.slots[program];
+        slot.streams.waited(None, |_| true);
+        slot.flight.waited(now_ns);
+        slot.tell_flight(now_ns);
+        if !slot.bursts.is_over(&slot.streams, || now_ns) {
+            return;
+        }
+        let ended = slot.bursts.end(&slot.streams, now_ns);
+        slot.ended.extend(ended);
+        slot.idle_since_ns = now_ns;
+        for other in self.yield_to(program) {
+            let limits = self.slots[other].limits();
+            if limits.guard_ns == 0 && self.open_bursts() & limits.yields_to == 0 {
+                self.slots[other].open();
+            }
+        }
+        self.wake += 1;
+        for slot in &mut self.slots {
+            slot.look_ns = slot.look_ns.map(|_| now_ns);
+        }
+    }
+
+    /// Those who are gated and yield to this program.
+    fn yield_to(&self, program: usize) -> Vec<usize> {
+        let yields = |slot: &Slot| slot.is_gated() && slot.limits().yields_to >> program & 1 != 0;
+        (0..self.slots.len())
+            .filter(|&other| other != program && yields(&self.slots[other]))
+            .collect()
+    }
+
+    fn open_bursts(&self) -> u64 {
+        let open = |nth: usize| u64::from(self.slots[nth].bursts.is_open()) << nth;
+        (0..self.slots.len()).fold(0, |bits, nth| bits | open(nth))
+    }
+
+    fn close(&mut self, program: usize) {
+        let slot = &mut self.slots[program];
+        let words = slot.fence_words();
+        slot.words.past = words.past_when_closed().unwrap_or(words.past);
+        slot.words.through = FenceWords::closed(words.last);
+    }
+
+    /// Asks whether the program may launch.
+    pub(super) fn ask(&mut self, program: usize, predicted_ns: u64, now_ns: u64) -> Answer {
+        if let Gate::Crude { launches, guard_ns, .. } = self.gate {
+            let is_held = self.is_held_crudely(program, launches, guard_ns, now_ns);
+            return if is_held { Answer::LooksAt(now_ns + 2 * AWAKE_NS) } else { Answer::Goes };
+        }
+        if !self.slots[program].is_gated() {
+            return Answer::Goes;
+        }
+        let kind = if self.has_fences(program) { Ask::Ahead } else { Ask::Go };
+        let mut hold = self.slots[program].hold.take();
+        let hold = hold.get_or_insert_with(|| Hold::new(kind, predicted_ns, now_ns));
+        let view = self.view(program, hold.waited_ns(now_ns), now_ns);
+        let slot = &mut self.slots[program];
+        let rest = match hold.step(&view, LATE_NS) {
+            Step::Go(went) => {
+                slot.waited_ns += went.held_ns.unwrap_or(0);
+                slot.held_now = false;
+                return Answer::Goes;
+            }
+            Step::Look => {
+                slot.learn_of_fences(now_ns);
+                // Who waits puts an event behind his last launch.
+                if slot.events.is_empty()
+                    && let Some(launched_ns) = slot.streams.of(KEY).take_mark()
+                {
+                    slot.events.push_back((slot.launches, launched_ns));
+                }
+                hold.after_look(&view, LATE_NS)
+            }
+            Step::Rest(rest) => rest,
+        };
+        hold.is_held_now();
+        slot.hold = Some(*hold);
+        slot.held_now = true;
+        Answer::LooksAt(match rest {
+            Rest::Awake => now_ns + AWAKE_NS,
+            Rest::Asleep(nanos) => now_ns + nanos,
+        })
+    }
+
+    fn is_held_crudely(&self, program: usize, most: usize, guard_ns: u64, now_ns: u64) -> bool {
+        let slot = &self.slots[program];
+        let others = self.slots.iter().filter(|other| other.class == Class::Latency);
+        let disturbs = |other: &Slot| {
+            let idle_ns = now_ns.saturating_sub(other.idle_since_ns);
+            other.bursts.is_open() || other.idle_since_ns > 0 && idle_ns < guard_ns
+        };
+        let in_flight = slot.launches - slot.known;
+        slot.class < Class::Latency
+            && (others.into_iter().any(disturbs) || in_flight >= most as u64)
     }
 
     /// Whether the program's launches go behind fences.
-    pub(super) fn has_fences(&self, program: usize) -> bool {
-        let yields = |limits: Limits| !limits.open && limits.yields_to & !(1_u64 << program) != 0;
-        self.fences && self.slots[program].limits.is_some_and(yields)
+    fn has_fences(&self, program: usize) -> bool {
+        let slot = &self.slots[program];
+        self.fences && slot.is_gated() && slot.limits().yields_to & !(1 << program) != 0
     }
 
-    /// Whether a fence is due before a launch that follows this piece of work.
-    pub(super) fn is_due(&self, program: usize, piece: &Work, next: &Work) -> bool {
-        let limits = self.slots[program].limits.unwrap_or(Limits::OPEN);
-        parts(piece, next, limits.budget_ns)
-    }
-
-    /// Asks whether the device may go through the fence before this piece of work.
-    pub(super) fn passes(
+    /// Puts a fence before the program's next launch, if one is due.
+    pub(super) fn fence_before(
         &mut self,
         program: usize,
-        piece: &Work,
-        waited_ns: u64,
+        predicted_ns: u64,
         now_ns: u64,
-    ) -> bool {
-        self.count(now_ns);
-        let mut view = self.view(program, waited_ns, now_ns);
-        view.in_flight_ns = (0..self.slots.len())
-            .filter(|&other| other != program && self.has_fences(other))
-            .map(|other| self.ahead_ns(other))
-            .sum();
-        let admission = if is_free(&view) { Admission::GO } else { admit(&view, piece) };
+    ) -> Option<u32> {
+        if !self.has_fences(program) {
+            return None;
+        }
         let slot = &mut self.slots[program];
-        slot.waiting = !admission.goes();
-        if let Admission::Go { harm_ns } = admission {
-            self.harm_ns += harm_ns;
-            slot.waited_ns += waited_ns;
-            slot.piece_ns = piece.predicted_ns;
+        if slot.look_ns.is_none() {
+            slot.open();
+            slot.look_ns = Some(now_ns);
         }
-        admission.goes()
+        let (words, budget_ns) = (slot.fence_words(), slot.limits().budget_ns);
+        if !slot.fences.is_due(&slot.streams, KEY, predicted_ns, budget_ns, |_| words) {
+            return None;
+        }
+        slot.learn_of_fences(now_ns);
+        let fence = slot.fences.begin(&slot.streams, KEY)?;
+        slot.fences.end(&slot.streams, fence, true);
+        Some(fence)
     }
 
-    /// What others come upon of a program: what is left of it, up to the next fence; nothing while it waits there.
-    fn ahead_ns(&self, program: usize) -> u64 {
-        let slot = &self.slots[program];
-        match (self.has_fences(program), slot.waiting) {
-            (false, _) => slot.backlog.left_ns(),
-            (true, false) => slot.backlog.left_ns().min(slot.piece_ns),
-            (true, true) => 0,
-        }
-    }
-
-    /// What a burst of the program comes upon, of all below it.
-    fn ahead_of_ns(&self, program: usize) -> u64 {
-        let below = |&other: &usize| self.classes[other] < self.classes[program];
-        (0..self.slots.len()).filter(below).map(|other| self.ahead_ns(other)).sum()
+    /// The device comes to a fence. Whether it goes through.
+    pub(super) fn reaches(&mut self, program: usize, fence: u32) -> bool {
+        let slot = &mut self.slots[program];
+        slot.words.reached = fence;
+        slot.words.through.wrapping_sub(fence).cast_signed() >= 0
     }
 
     /// The program has launched.
-    pub(super) fn launched(
-        &mut self,
-        program: usize,
-        number: u64,
-        kernels: &[Kernel],
-        predicted_ns: u64,
-        now_ns: u64,
-    ) {
+    pub(super) fn launched(&mut self, program: usize, predicted_ns: u64, now_ns: u64) {
+        self.touch(program, Some(predicted_ns), now_ns);
+        let has_fences = self.has_fences(program);
         let slot = &mut self.slots[program];
         slot.launches += 1;
-        slot.work_ns += predicted_ns;
         slot.admitted_ns += predicted_ns;
-        slot.unmarked_ns += predicted_ns;
-        slot.unmarked += 1;
-        let marked = match &self.gate {
-            Gate::Crude { every, .. } => slot.unmarked >= *every,
+        let budget_ns = slot.limits().budget_ns;
+        let is_due = match &self.gate {
+            Gate::Crude { every, .. } => slot.launches.is_multiple_of(*every as u64),
+            Gate::Policy(_) if !slot.is_gated() => return,
             Gate::Policy(_) => {
-                let limits = slot.limits.unwrap_or(Limits::OPEN);
-                limits.open || slot.unmarked_ns >= limits.budget_ns / 4
+                let due = slot.flight.launched(&slot.streams, KEY, predicted_ns, budget_ns, now_ns);
+                slot.tell_flight(now_ns);
+                due && !has_fences
             }
         };
-        if marked {
-            (slot.unmarked, slot.unmarked_ns) = (0, 0);
+        if is_due {
+            let launched_ns = slot.streams.of(KEY).take_mark().unwrap_or(0);
+            slot.events.push_back((slot.launches, launched_ns));
         }
-        slot.in_flight.push_back((number, predicted_ns, marked));
-        slot.backlog.launched(now_ns, predicted_ns);
-        slot.burst_sms = work(kernels, predicted_ns).sms_needed;
     }
 
-    /// The launch has ended; that is known if an event stands behind it.
-    pub(super) fn ended(&mut self, program: usize, number: u64, nothing_left: bool, now_ns: u64) {
+    /// So many launches have ended; that is known if an event stands behind them.
+    pub(super) fn ended(&mut self, program: usize, ended: u64, nothing_left: bool, now_ns: u64) {
         let slot = &mut self.slots[program];
-        // Numbers follow each other, so a launch is found by its distance from the first.
-        let Some(&(first, ..)) = slot.in_flight.front() else { return };
-        let place = usize::try_from(number - first).unwrap_or(usize::MAX);
-        let known = slot.in_flight.get(place).is_some_and(|&(_, _, marked)| marked);
-        if !known && !nothing_left {
-            return;
-        }
-        while let Some(&(other, predicted_ns, _)) = slot.in_flight.front()
-            && other <= number
+        while let Some(&(number, launched_ns)) = slot.events.front()
+            && number <= ended
         {
-            slot.backlog.ended(now_ns, predicted_ns);
-            slot.in_flight.pop_front();
+            slot.known = number;
+            let place = slot.streams.place(KEY);
+            slot.flight.learn(&slot.streams, |tell| tell(place, launched_ns, true), now_ns);
+            slot.events.pop_front();
+            slot.tell_flight(now_ns);
         }
+        if nothing_left {
+            slot.known = ended;
+            slot.flight.expire(&slot.streams, now_ns);
+        }
+    }
+
+    /// When something must be looked at next.
+    pub(super) fn next_look_ns(&self) -> u64 {
+        self.slots.iter().filter_map(|slot| slot.look_ns).min().unwrap_or(u64::MAX)
+    }
+
+    /// Those watches look whose time has come.
+    pub(super) fn look(&mut self, now_ns: u64) {
+        for program in 0..self.slots.len() {
+            if self.slots[program].look_ns.is_some_and(|look_ns| look_ns <= now_ns) {
+                self.look_at_fences(program, now_ns);
+            }
+        }
+    }
+
+    fn look_at_fences(&mut self, program: usize, now_ns: u64) {
+        self.slots[program].learn_of_fences(now_ns);
+        let mut view = self.sight(program, now_ns);
+        let bursts = self.open_bursts() & view.limits.yields_to & !(1 << program);
+        let slot = &mut self.slots[program];
+        view.admitted_ns = view.admitted_ns.saturating_sub(slot.told_ns);
+        let words = slot.fence_words();
+        let sight = Sight { now_ns, view, words, is_burst_open: bursts != 0 };
+        let decision = slot.watch.look(&sight);
+        match decision.act {
+            Act::Leave => {}
+            Act::Open => slot.open(),
+            Act::Close => self.close(program),
+            Act::Let(fence) => slot.words.through = fence,
+        }
+        let slot = &mut self.slots[program];
+        slot.flight.count(&slot.streams, now_ns, decision.upon != Upon::Nothing);
+        slot.piece_ns = match decision.upon {
+            Upon::AsBefore => slot.piece_ns,
+            Upon::Nothing => 0,
+            Upon::UntilNext => {
+                slot.fences.before_next_ns(&slot.streams, &slot.flight, words.reached)
+            }
+        };
+        slot.waited_ns += decision.waited_ns.unwrap_or(0);
+        slot.stands = decision.waits || slot.stands && decision.waited_ns.is_none();
+        slot.look_ns = Some(now_ns + decision.rest_ns.max(AWAKE_NS));
     }
 
     /// The controller's question.
     pub(super) fn step(&mut self, now_ns: u64) {
         let Gate::Policy(policy) = &mut self.gate else { return };
-        let observed: Vec<Observed<'_>> = self
-            .slots
-            .iter()
-            .enumerate()
-            .map(|(program, slot)| Observed {
-                slot: program as u8,
-                key: program as u64,
-                class: self.classes[program],
-                share: self.shares[program].0,
-                sla: self.shares[program].1,
-                bursts: &slot.bursts,
-                open_since_ns: slot.open_since_ns,
-                predicted_burst_ns: slot.rhythm.length_ns().unwrap_or(0),
-                in_flight_ns: slot.backlog.unknown_ns(),
-                admitted_ns: slot.admitted_ns,
-                waited_ns: slot.waited_ns,
-                waiting: slot.waiting,
-            })
-            .collect();
+        let observed: Vec<Observed<'_>> =
+            self.slots.iter().enumerate().map(|(program, slot)| slot.observed(program)).collect();
         let settings = policy.step(now_ns, &self.device, &observed);
         for (slot, limits) in self.slots.iter_mut().zip(settings.programs) {
             slot.limits = Some(limits);
-            slot.bursts.clear();
+            slot.ended.clear();
         }
     }
 
-    /// Counts the time of every gated program's backlog: it drains while no program above has a burst open.
-    fn count(&mut self, now_ns: u64) {
-        let open = (0..self.slots.len())
-            .filter(|&at| self.slots[at].open_since_ns.is_some())
-            .fold(0_u64, |slots, at| slots | 1 << at);
-        for slot in &mut self.slots {
-            let yields_to = slot.limits.map_or(0, |limits| limits.yields_to);
-            slot.backlog.count(now_ns, open & yields_to == 0);
-        }
-    }
-
+    /// As a launch sees it.
     fn view(&self, program: usize, waited_ns: u64, now_ns: u64) -> View {
+        let mut view = self.sight(program, now_ns);
         let slot = &self.slots[program];
-        let limits = slot.limits.unwrap_or(Limits::OPEN);
-        let (burst_open, above) = self.burst_of(limits.yields_to, program, now_ns);
-        let rhythm = above.map(|other| &self.slots[other].rhythm);
-        let open_since_ns = above.and_then(|other| self.slots[other].open_since_ns);
-        let gated = self.slots.iter().filter(|slot| slot.limits.is_some_and(|limits| !limits.open));
+        slot.flight.count(&slot.streams, now_ns, !view.burst_open);
+        view.in_flight_ns = view.in_flight_ns.saturating_add(slot.flight.left_ns(&slot.streams));
+        view.waited_ns = waited_ns;
+        view
+    }
+
+    /// As work that waits at a fence sees it.
+    fn sight(&self, program: usize, now_ns: u64) -> View {
+        let slot = &self.slots[program];
+        let limits = slot.limits();
+        let yields = |&other: &usize| other != program && limits.yields_to >> other & 1 != 0;
+        let others = (0..self.slots.len()).filter(yields).map(|at| self.slots[at].other(now_ns));
         View {
-            limits,
-            controller_age_ns: 0,
-            burst_open,
-            idle_ns: self.idle_ns(limits.yields_to, program, now_ns),
-            burst_left_ns: match (rhythm, open_since_ns) {
-                (Some(rhythm), Some(since)) => rhythm.left_ns(since, now_ns),
-                _ => u64::MAX,
-            },
-            next_burst_ns: (0..self.slots.len())
-                .filter(|other| limits.yields_to >> other & 1 == 1)
-                .map(|other| self.slots[other].rhythm.next_ns(now_ns))
-                .min()
-                .unwrap_or(u64::MAX),
-            burst_sms: above.map_or(0, |at| self.slots[at].burst_sms),
-            device_sms: self.device.sms,
-            in_flight_ns: gated.map(|slot| slot.backlog.left_ns()).sum(),
-            harm_ns: self.harm_ns,
-            harm_before_ns: above.map_or(0, |at| self.slots[at].harm_before_ns),
+            in_flight_ns: self.in_flight_of_others(program, now_ns),
             admitted_ns: slot.admitted_ns,
-            waited_ns,
+            ..View::of(limits, now_ns, others, now_ns)
         }
     }
 
-    /// Whether a burst is open that the program yields to, and whose: the one opened first.
-    fn burst_of(&self, yields_to: u64, program: usize, _now_ns: u64) -> (bool, Option<usize>) {
-        let whose = (0..self.slots.len())
-            .filter(|&other| other != program && yields_to >> other & 1 == 1)
-            .filter(|&other| yields_to != u64::MAX || self.classes[other] == Class::Latency)
-            .filter(|&other| self.slots[other].open_since_ns.is_some())
-            .min_by_key(|&other| self.slots[other].open_since_ns);
-        (whose.is_some(), whose)
-    }
-
-    fn idle_ns(&self, yields_to: u64, program: usize, now_ns: u64) -> u64 {
-        (0..self.slots.len())
-            .filter(|&other| other != program && yields_to >> other & 1 == 1)
-            .filter(|&other| yields_to != u64::MAX || self.classes[other] == Class::Latency)
-            .filter_map(|other| self.slots[other].last_end_ns)
-            .max()
-            .map_or(u64::MAX, |ended| now_ns.saturating_sub(ended))
+    fn in_flight_of_others(&self, program: usize, now_ns: u64) -> u64 {
+        let others = self.slots.iter().enumerate().filter(|&(other, _)| other != program);
+        others.filter(|(_, slot)| slot.is_gated()).map(|(_, slot)| slot.told(now_ns)).sum()
     }
 }
 
-/// The work of a launch: the sum of its kernels, with what most of its time presses on.
-pub(super) fn work(kernels: &[Kernel], predicted_ns: u64) -> Work {
-    let total: u64 = kernels.iter().map(|kernel| kernel.nanos).sum::<u64>().max(1);
-    let sms: u64 = kernels.iter().map(|kernel| u64::from(kernel.sms) * kernel.nanos).sum();
-    let pressing = |on: Bottleneck| -> u64 {
-        kernels.iter().filter(|kernel| kernel.bottleneck == on).map(|kernel| kernel.nanos).sum()
-    };
-    let bottleneck = [Bottleneck::Compute, Bottleneck::Memory]
-        .into_iter()
-        .find(|&on| pressing(on) * 2 > total)
-        .unwrap_or(Bottleneck::Unknown);
-    let blocks: u64 = kernels.iter().map(|kernel| kernel.block_ns * kernel.nanos / total).sum();
-    Work {
-        predicted_ns,
-        block_ns: blocks,
-        sms_needed: u32::try_from(sms / total).unwrap_or(u32::MAX),
-        bottleneck,
-        kind: if kernels.len() == 1 { Kind::Kernel } else { Kind::Graph },
+impl Slot {
+    fn limits(&self) -> Limits {
+        self.limits.unwrap_or(Limits::OPEN)
+    }
+
+    fn is_gated(&self) -> bool {
+        !self.limits().open
+    }
+
+    fn open(&mut self) {
+        self.words.through = FenceWords::opened(self.fences.last());
+    }
+
+    fn fence_words(&self) -> FenceWords {
+        FenceWords { last: self.fences.last(), ..self.words }
+    }
+
+    fn learn_of_fences(&mut self, now_ns: u64) {
+        let reached = self.words.reached;
+        let is_reached = |fence: u32| reached.wrapping_sub(fence).cast_signed() >= 0;
+        if self.fences.learn(&self.streams, &self.flight, is_reached, now_ns) {
+            self.tell_flight(now_ns);
+        }
+    }
+
+    fn tell_flight(&mut self, now_ns: u64) {
+        (self.told_ns, self.told_at_ns) = (self.flight.left_ns(&self.streams), now_ns);
+    }
+
+    /// What others believe it has in flight.
+    fn told(&self, now_ns: u64) -> u64 {
+        let piece_ns = (self.fences.last() != 0).then_some(self.piece_ns);
+        believed_ns(self.told_ns, self.told_at_ns, piece_ns, now_ns)
+    }
+
+    fn other(&self, now_ns: u64) -> Other {
+        Other {
+            is_open: self.bursts.is_open(),
+            is_known: true,
+            alive_ns: now_ns,
+            burst_start_ns: self.burst_start_ns,
+            idle_since_ns: self.idle_since_ns,
+            last_activity_ns: self.last_activity_ns,
+            burst_predicted_ns: self.work_ns,
+            usual_burst_ns: self.bursts.usual_ns(),
+        }
+    }
+
+    /// What it was given: not what waits behind fences.
+    fn given_ns(&self) -> u64 {
+        let not_given_ns = if self.fences.last() == 0 { 0 } else { self.told_ns };
+        self.admitted_ns.saturating_sub(not_given_ns)
+    }
+
+    fn observed(&self, program: usize) -> Observed<'_> {
+        Observed {
+            slot: program as u8,
+            key: program as u64,
+            class: self.class,
+            share: self.share,
+            sla: self.sla,
+            bursts: &self.ended,
+            open_since_ns: self.bursts.is_open().then_some(self.burst_start_ns),
+            exclusive: false,
+            // What is not known to have ended: whether anything moves on a device that starts nothing is seen by it.
+            in_flight_ns: self.flight.in_flight_ns(&self.streams),
+            admitted_ns: self.given_ns(),
+            waited_ns: self.waited_ns,
+            waiting: self.held_now || self.stands,
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! The programs' own side: each goes through its steps, launches ahead, waits at the gate or for the device.
 
-use super::gate::{Page, STEP_NS, work};
+use super::gate::{Answer, Page, STEP_NS};
 use super::gpu::Gpu;
 use super::outcome::{Outcome, ProgramOutcome};
 use super::{Gate, Machine, Prediction, Program, Random, Step};
-use crate::schedule::{Class, Work};
+use crate::schedule::Class;
 use std::collections::VecDeque;
 
 /// What a launch costs its caller, and how long until the device has it.
@@ -13,21 +13,15 @@ const LAUNCH_NS: u64 = 4_000;
 const WAKE_NS: u64 = 10_000;
 /// Launches that the driver takes before it lets its caller wait.
 const QUEUE: usize = 1_000;
-/// Who waits at the gate looks this often at first, and less often when it takes long.
-const LOOK_NS: u64 = 10_000;
-const LOOK_LATER_NS: u64 = 40_000;
-const LATER_NS: u64 = 200_000;
-/// Between two looks at work that waits at a fence.
-const FENCE_NS: u64 = 80_000;
-/// What an open fence costs the device; measured on an H200 (`results/fences-*`).
+/// What an open fence costs the device; measured on an H200 (`results/sched/fences-h200-2026-11-15.json`).
 const OPEN_FENCE_NS: u64 = 6_400;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Host {
     /// Does its next step then.
     At(u64),
-    /// Waits at the gate since, and looks again at.
-    Gate { since_ns: u64, look_ns: u64 },
+    /// Waits at the gate since, and looks again at that time, or when it is woken.
+    Gate { since_ns: u64, look_ns: u64, wake: u64 },
     /// Waits for all its launches to end.
     Drain,
     /// Waits for room in the queue.
@@ -42,8 +36,8 @@ struct Launched {
     next_kernel: usize,
     number: u64,
     from_ns: u64,
-    /// The piece of work behind the fence before it, if there is one that it has not gone through.
-    fence: Option<Work>,
+    /// The fence before it, if there is one that the device has not gone through.
+    fence: Option<u32>,
 }
 
 struct Running<'a> {
@@ -54,10 +48,8 @@ struct Running<'a> {
     begun_ns: Option<u64>,
     queue: VecDeque<Launched>,
     launched: u64,
-    /// The last fence: the launch behind it, and the work since.
-    piece: Option<(u64, Work)>,
-    /// Work waits at a fence since, and is looked at again at.
-    fence: Option<(u64, u64)>,
+    /// The device stands at a fence since.
+    stands_ns: Option<u64>,
     predicted_ns: Vec<Vec<u64>>,
     waits: bool,
     /// A burst that waits for its first kernel to run.
@@ -95,20 +87,19 @@ impl<'a> Run<'a> {
                 self.page.step(self.now_ns);
                 next_step_ns = self.now_ns + STEP_NS;
             }
-            for at in 0..self.programs.len() {
-                self.run_host(at);
-                self.feed(at);
-            }
+            self.page.look(self.now_ns);
+            (0..self.programs.len()).for_each(|at| self.run_host(at));
+            // Who ended a burst opened the fences of others.
+            (0..self.programs.len()).for_each(|at| self.feed(at));
             let mut next = self.gpu.next_change().min(next_step_ns).min(end_ns);
+            next = next.min(self.page.next_look_ns());
             for running in &self.programs {
                 match running.host {
+                    Host::Gate { wake, .. } if wake != self.page.wake() => next = self.now_ns,
                     Host::At(moment) | Host::Gate { look_ns: moment, .. } => {
                         next = next.min(moment)
                     }
                     Host::Drain | Host::Full | Host::Done => {}
-                }
-                if let Some((_, look_ns)) = running.fence {
-                    next = next.min(look_ns);
                 }
             }
             self.now_ns = next.max(self.now_ns);
@@ -131,11 +122,12 @@ impl<'a> Run<'a> {
             let running = &mut self.programs[at];
             match running.host {
                 Host::At(moment) if moment <= now_ns => {}
-                Host::Gate { look_ns, .. } if look_ns <= now_ns => {}
+                Host::Gate { look_ns, wake, .. }
+                    if look_ns <= now_ns || wake != self.page.wake() => {}
                 Host::Drain if running.queue.is_empty() => {
                     running.host = Host::At(now_ns + WAKE_NS);
                     running.step += 1;
-                    self.page.close(at, now_ns);
+                    self.page.waited(at, now_ns);
                     continue;
                 }
                 Host::Full if running.queue.len() < QUEUE => running.host = Host::At(now_ns),
@@ -156,7 +148,7 @@ impl<'a> Run<'a> {
                 Step::Input => {
                     running.host = Host::At(now_ns + LAUNCH_NS);
                     running.step += 1;
-                    self.page.open(at, now_ns);
+                    self.page.copied(at, now_ns);
                 }
                 Step::Wait => running.host = Host::Drain,
                 Step::Launch(_) => self.launch(at),
@@ -183,18 +175,14 @@ impl<'a> Run<'a> {
             _ => now_ns,
         };
         let predicted_ns = running.predicted_ns[pass][running.step];
-        if !self.page.ask(at, kernels, predicted_ns, now_ns - since_ns, now_ns) {
-            let late = now_ns - since_ns > LATER_NS;
-            let look_ns = now_ns + if late { LOOK_LATER_NS } else { LOOK_NS };
-            running.host = Host::Gate { since_ns, look_ns };
+        if let Answer::LooksAt(look_ns) = self.page.ask(at, predicted_ns, now_ns) {
+            let wake = self.page.wake();
+            running.host = Host::Gate { since_ns, look_ns, wake };
             return;
         }
         running.outcome.longest_wait_ns = running.outcome.longest_wait_ns.max(now_ns - since_ns);
-        self.page.open(at, now_ns);
-        self.page.launched(at, running.launched, kernels, predicted_ns, now_ns);
-        let fence = self.page.has_fences(at).then(|| work(kernels, predicted_ns));
-        let fence = fence
-            .and_then(|work| running.join_piece(work, |piece| self.page.is_due(at, piece, &work)));
+        let fence = self.page.fence_before(at, predicted_ns, now_ns);
+        self.page.launched(at, predicted_ns, now_ns);
         if running.unstarted_ns.is_none() && running.queue.is_empty() {
             running.unstarted_ns = Some(now_ns);
         }
@@ -218,17 +206,14 @@ impl<'a> Run<'a> {
             return;
         }
         let Some(first) = running.queue.front_mut() else { return };
-        if let Some(piece) = first.fence {
-            let (since_ns, look_ns) = running.fence.unwrap_or((self.now_ns, self.now_ns));
-            let waited_ns = self.now_ns - since_ns;
-            if !self.page.passes(at, &piece, waited_ns, self.now_ns) {
-                let next_ns = self.now_ns + FENCE_NS;
-                let look_ns = if look_ns > self.now_ns { look_ns } else { next_ns };
-                running.fence = Some((since_ns, look_ns));
+        if let Some(fence) = first.fence {
+            let since_ns = *running.stands_ns.get_or_insert(self.now_ns);
+            if !self.page.reaches(at, fence) {
                 return;
             }
+            let waited_ns = self.now_ns - since_ns;
             running.outcome.longest_wait_ns = running.outcome.longest_wait_ns.max(waited_ns);
-            (first.fence, running.fence) = (None, None);
+            (first.fence, running.stands_ns) = (None, None);
             first.from_ns = first.from_ns.max(self.now_ns + OPEN_FENCE_NS);
         }
         if let Step::Launch(kernels) = &running.program.passes[first.pass][first.step] {
@@ -248,9 +233,9 @@ impl<'a> Run<'a> {
         let number = first.number;
         running.queue.pop_front();
         let nothing_left = running.queue.is_empty();
-        self.page.ended(at, number, nothing_left, self.now_ns);
+        self.page.ended(at, number + 1, nothing_left, self.now_ns);
         if nothing_left && !running.waits {
-            self.page.close(at, self.now_ns);
+            self.page.waited(at, self.now_ns);
         }
     }
 
@@ -275,23 +260,6 @@ impl<'a> Running<'a> {
 
     fn steps(&self) -> &'a [Step] {
         self.program.passes.get(self.pass()).map_or(&[], Vec::as_slice)
-    }
-
-    /// Adds a launch to the piece of work behind the last fence, or begins another with a fence of its own.
-    fn join_piece(&mut self, work: Work, is_due: impl Fn(&Work) -> bool) -> Option<Work> {
-        let first = self.queue.front().map_or(u64::MAX, |launched| launched.number);
-        if let Some((number, piece)) = &mut self.piece
-            && *number >= first
-            && let Some(launched) = self.queue.get_mut((*number - first) as usize)
-            && launched.fence.is_some()
-            && !is_due(piece)
-        {
-            piece.join(&work);
-            launched.fence = Some(*piece);
-            return None;
-        }
-        self.piece = Some((self.launched, work));
-        Some(work)
     }
 
     /// Begins a request or a round; false if there is none yet.
@@ -345,8 +313,7 @@ fn running<'a>(program: &'a Program, machine: &Machine, random: &mut Random) -> 
         begun_ns: None,
         queue: VecDeque::new(),
         launched: 0,
-        piece: None,
-        fence: None,
+        stands_ns: None,
         predicted_ns: program
             .passes
             .iter()

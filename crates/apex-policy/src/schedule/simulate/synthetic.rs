@@ -235,7 +235,8 @@ pub fn random_mix(seed: u64, length_ns: u64) -> Vec<Program> {
                 kernel_ns,
                 block_ns: random.within(2_000, kernel_ns.max(2_001)),
                 sms: random.within(4, 133) as u32,
-                bottleneck: Bottleneck::from_code(random.within(0, 3) as u8),
+                bottleneck: [Bottleneck::Unknown, Bottleneck::Compute, Bottleneck::Memory]
+                    [(random.within(0, 3) as usize).min(2)],
                 host_spread: 0.0,
                 host_ns: random.within(2_000, 60_000),
                 graph: random.within(0, 3) == 0,

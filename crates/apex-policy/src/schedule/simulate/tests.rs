@@ -81,16 +81,48 @@ fn gpt2_rounds(work_ns: f64) -> f64 {
     work_ns / gpu_bound_pair(1.0, 1, 1)[1].work_ns() as f64
 }
 
+/// P95 and training over what each has alone, of a pair by its word.
+fn named(name: &str, policy: &str, mode: Mode) -> (f64, f64) {
+    let pair = PAIRS.iter().find(|pair| pair.name == name).unwrap();
+    let programs = pair.programs(LENGTH, 3);
+    let run = |programs: &[Program], policy: &str| {
+        simulate(&machine(mode), programs, under(policy), LENGTH).programs
+    };
+    let p95 = |of: &[ProgramOutcome]| percentile(&of[0].responses_ns(FROM), 0.95) as f64;
+    let work = |of: &[ProgramOutcome]| of[of.len() - 1].work_after(FROM) as f64;
+    let both = run(&programs, policy);
+    let [first, last] = [&programs[..1], &programs[1..]].map(|only| run(only, "none"));
+    (p95(&both) / p95(&first), work(&both) / work(&last))
+}
+
 #[test]
-fn adaptive_gives_more_away_than_priority_and_keeps_the_tail() {
+fn adaptive_keeps_the_tail_beside_a_graph() {
     let (p95_ms, training) = alone();
     let adaptive = pair(Mode::MpsPriority, under("adaptive"), training);
     let priority = pair(Mode::MpsPriority, under("priority"), training);
     let shared = pair(Mode::MpsPriority, under("none"), training);
     // Beside a graph little can be gained: see `sharing_costs_a_graph_what_was_measured`.
-    assert!(adaptive.training > priority.training * 1.01, "{}", adaptive.training);
+    assert!(adaptive.training > priority.training, "{}", adaptive.training);
     assert!(adaptive.p95_ms < p95_ms * 1.2, "{} {p95_ms}", adaptive.p95_ms);
     assert!(shared.p95_ms > p95_ms * 2.0, "{} {p95_ms}", shared.p95_ms);
+}
+
+#[test]
+fn adaptive_gives_more_away_than_priority_where_the_device_is_left_idle() {
+    for name in ["resnet-resnet", "prefill-resnet", "bert-gpt2", "decode-bert"] {
+        let (p95, training) = named(name, "adaptive", Mode::MpsPriority);
+        let (_, strictly) = named(name, "priority", Mode::MpsPriority);
+        assert!(p95 < 1.3 && training > 1.4 * strictly, "{name} {p95} {training} {strictly}");
+    }
+    // Without MPS the device changes between programs, and whoever it is with has it alone.
+    let (p95, training) = named("resnet-resnet", "adaptive", Mode::TimeSlice);
+    assert!(p95 < 1.05 && training > 0.4, "{p95} {training}");
+}
+
+#[test]
+fn launches_that_keep_the_device_busy_are_not_disturbed() {
+    let (p95, training) = named("bert-gpt2-medium", "adaptive", Mode::MpsPriority);
+    assert!(p95 < 1.1 && training > 0.45, "{p95} {training}");
 }
 
 /// A service that launches every 125 µs leaves the device idle for seven eighths of its time. Products of 9 ms are longer
@@ -314,7 +346,7 @@ fn beside(nanos: u64, block_ns: u64, bottleneck: Bottleneck) -> (f64, f64) {
     (done(&alone, 0) / done(&both, 0), done(&both, 1) / done(&work, 0))
 }
 
-/// Delay of the graph per nanosecond of work beside it, as measured on an H200 (`results/overlap-h200-2026-11-16.json`); the
+/// Delay of the graph per nanosecond of work beside it, as measured on an H200 (`results/sched/overlap-h200-2026-11-16.json`); the
 /// lengths of blocks are what the number of their tiles lets one think.
 #[test]
 fn sharing_costs_a_graph_what_was_measured() {

@@ -1,0 +1,132 @@
+//! What `apex run --fast` did for a session: the counts of all its processes, and what they have saved.
+//!
+//! Counts are exact. What was saved is reckoned by `apex-policy` from what the driver is believed to take, because what
+//! the program would have taken otherwise did not happen.
+
+use crate::known::Known;
+use crate::summary::{DirectLaunches, FastSummary, LaunchCostsSummary, PoolSummary};
+use apex_core::facts::LaunchCosts;
+use apex_core::queue_counts::{Found, Reason};
+use apex_policy::submit::{Costs, Sent};
+use std::cmp::Reverse;
+
+/// A lag is told of so many measured launches or more.
+const LEAST_MEASURED: u64 = 30;
+
+/// The summary; nothing where no process was to be made faster.
+#[must_use]
+pub(crate) fn summary(known: &Known, queue: &Found, nanos_per_tick: f64) -> Option<FastSummary> {
+    let told = known.processes.iter().filter_map(|process| process.fast.as_ref());
+    let words = told.clone().next()?.words.clone();
+    // The processes of a session stand on one machine, so the first that has measured costs speaks for all.
+    let mut costs = known.processes.iter().filter_map(|process| process.launch_costs.as_ref());
+    let costs = costs.clone().find(|costs| costs.measured_here).or_else(|| costs.next());
+    let counts = queue.counts;
+    let sent = Sent {
+        launches: counts.in_graphs,
+        graphs: counts.graphs,
+        changed: counts.changed,
+        built: counts.built,
+    };
+    let has_pool = words.split(',').any(|word| word == "memory");
+    Some(FastSummary {
+        words,
+        has_queue: told.clone().any(|fast| fast.has_queue),
+        queued: counts.queued,
+        in_graphs: counts.in_graphs,
+        graph_launches: counts.graphs,
+        changed_nodes: counts.changed,
+        graphs: counts.made,
+        graph_nodes: counts.built,
+        other_queued: counts.joined,
+        drained: counts.drained,
+        direct: direct(&counts.direct),
+        failed: counts.failed,
+        lag_ns: queue.lag.median(LEAST_MEASURED).map(|ticks| ticks * nanos_per_tick),
+        saved_ns: costs.map(|costs| believed(costs).saved_by(sent)),
+        costs: costs.map(shown),
+        pool: has_pool.then_some(PoolSummary {
+            served: counts.pool_served,
+            asked: counts.pool_asked,
+            given_back: counts.pool_given_back,
+            stream_waits: counts.pool_waits,
+        }),
+    })
+}
+
+/// The reasons that there were, the most frequent first.
+fn direct(counts: &[u64; Reason::COUNT]) -> Vec<DirectLaunches> {
+    let reasons = Reason::ALL.iter().zip(counts).filter(|(_, launches)| **launches > 0);
+    let mut direct: Vec<DirectLaunches> = reasons
+        .map(|(reason, &launches)| DirectLaunches { reason: reason.word().into(), launches })
+        .collect();
+    direct.sort_by_key(|direct| Reverse(direct.launches));
+    direct
+}
+
+fn believed(costs: &LaunchCosts) -> Costs {
+    Costs {
+        launch: costs.launch_ns,
+        graph: costs.graph_ns,
+        node: costs.node_ns,
+        changed: costs.changed_ns,
+        build: costs.build_ns,
+    }
+}
+
+fn shown(costs: &LaunchCosts) -> LaunchCostsSummary {
+    LaunchCostsSummary {
+        launch_ns: costs.launch_ns,
+        graph_ns: costs.graph_ns,
+        node_ns: costs.node_ns,
+        changed_ns: costs.changed_ns,
+        build_ns: costs.build_ns,
+        measured_here: costs.measured_here,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::known::KnownProcess;
+    use apex_core::facts::Fast;
+
+    fn known(has_queue: bool) -> Known {
+        let fast = Some(Fast { words: "launch".into(), has_queue });
+        let launch_costs = Some(LaunchCosts {
+            launch_ns: 3_600,
+            graph_ns: 1_900,
+            node_ns: 730,
+            ..LaunchCosts::default()
+        });
+        let plain = KnownProcess::default();
+        Known {
+            processes: vec![plain, KnownProcess { fast, launch_costs, ..KnownProcess::default() }],
+        }
+    }
+
+    #[test]
+    fn a_session_without_it_says_nothing() {
+        assert_eq!(summary(&Known::default(), &Found::default(), 1.0), None);
+        let nothing = summary(&known(false), &Found::default(), 1.0).unwrap();
+        assert_eq!((nothing.has_queue, nothing.direct, nothing.lag_ns), (false, Vec::new(), None));
+    }
+
+    #[test]
+    fn counts_are_told_with_what_they_saved() {
+        let mut queue = Found::default();
+        queue.counts.queued = 1_000;
+        queue.counts.in_graphs = 100;
+        queue.counts.graphs = 1;
+        queue.counts.direct[Reason::Idle as usize] = 3;
+        queue.counts.direct[Reason::First as usize] = 7;
+        (0..30).for_each(|_| queue.lag.add(apex_core::histogram::bucket(2_000), 1));
+        let fast = summary(&known(true), &queue, 0.5).unwrap();
+        assert_eq!((fast.queued, fast.in_graphs, fast.has_queue), (1_000, 100, true));
+        let reasons: Vec<_> =
+            fast.direct.iter().map(|direct| (direct.reason.as_str(), direct.launches)).collect();
+        assert_eq!(reasons, [("first", 7), ("idle", 3)]);
+        assert_eq!(fast.saved_ns, Some(100 * (3_600 - 730) - 1_900));
+        assert!((fast.lag_ns.unwrap() - 1_000.0).abs() < 60.0);
+    }
+}

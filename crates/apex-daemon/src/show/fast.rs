@@ -1,0 +1,111 @@
+//! What `--fast` did, in two lines: where the launches went, and what that gave.
+
+use super::missing::at_least;
+use super::{count, counted, nanos, percent};
+use crate::summary::{FastSummary, PoolSummary, Summary};
+use apex_core::queue_counts::Reason;
+use std::fmt::Write as _;
+
+/// Reasons that are named; the rest are said together.
+const MOST_REASONS: usize = 3;
+
+pub(super) fn lines(summary: &Summary) -> Vec<String> {
+    let Some(fast) = &summary.fast else { return Vec::new() };
+    let is_on = |wanted: &str| fast.words.split(',').any(|word| word == wanted);
+    let mut lines = Vec::new();
+    if !is_on("launch") {
+        // Nothing was to wait.
+    } else if fast.has_queue {
+        let direct: u64 = fast.direct.iter().map(|direct| direct.launches).sum();
+        lines.push(where_they_went(fast, direct));
+        lines.extend(what_it_gave(fast, at_least(summary)));
+    } else {
+        let why = if is_on("strict") {
+            "strict, so each call waited for the driver's answer"
+        } else {
+            "the program has one processor, shares the GPU under the scheduler, or CUDA_LAUNCH_BLOCKING is set"
+        };
+        lines.push(format!("  fast: no launch waited in a queue: {why}"));
+    }
+    lines.extend(fast.pool.filter(|pool| pool.served > 0).map(pool));
+    lines
+}
+
+fn pool(pool: PoolSummary) -> String {
+    let all = counted(pool.served + pool.asked, "allocation", "allocations");
+    let mut line = format!("  fast: {} of {all} served from freed memory", count(pool.served));
+    if pool.given_back > 0 {
+        let blocks = counted(pool.given_back, "block", "blocks");
+        let _ = write!(line, "; {blocks} given back to the driver");
+    }
+    if pool.stream_waits > 0 {
+        let times = counted(pool.stream_waits, "time", "times");
+        let _ = write!(line, "; a stream waited for another {times} because of it");
+    }
+    line
+}
+
+fn where_they_went(fast: &FastSummary, direct: u64) -> String {
+    let all = counted(fast.queued + direct, "launch", "launches");
+    let mut line = format!("  fast: {} of {all} queued", count(fast.queued));
+    if fast.graph_launches > 0 {
+        let _ = write!(
+            line,
+            ", {} of them sent as {}",
+            count(fast.in_graphs),
+            counted(fast.graph_launches, "graph launch", "graph launches")
+        );
+    }
+    if direct > 0 {
+        let _ = write!(line, "; {} directly: {}", count(direct), reasons(fast));
+    }
+    line
+}
+
+fn reasons(fast: &FastSummary) -> String {
+    let words = |word: &str| {
+        let known = Reason::ALL.iter().find(|reason| reason.word() == word);
+        known.map_or(word.to_owned(), |reason| reason.words().to_owned())
+    };
+    let named = fast.direct.iter().take(MOST_REASONS);
+    let mut said: Vec<String> = named
+        .map(|direct| format!("{} {}", count(direct.launches), words(&direct.reason)))
+        .collect();
+    let more: u64 = fast.direct.iter().skip(MOST_REASONS).map(|direct| direct.launches).sum();
+    if more > 0 {
+        said.push(format!("{} for other reasons", count(more)));
+    }
+    said.join(", ")
+}
+
+fn what_it_gave(fast: &FastSummary, least: &str) -> Option<String> {
+    let mut said = Vec::new();
+    if let Some(lag) = fast.lag_ns {
+        said.push(format!("a queued launch was sent {} (median) after its call", nanos(lag)));
+    }
+    if fast.graphs > 0 {
+        let changed = fast.changed_nodes as f64 / (fast.in_graphs as f64).max(1.0);
+        let made = counted(fast.graphs, "graph", "graphs");
+        said.push(format!(
+            "{made} made, {} of their nodes changed between launches",
+            percent(changed)
+        ));
+    }
+    if let Some(saved) = fast.saved_ns.filter(|_| fast.graphs > 0) {
+        let basis = match fast.costs {
+            Some(costs) if costs.measured_here => "as launches cost here",
+            _ => "as launches cost an H200",
+        };
+        let (word, time) = if saved < 0 {
+            ("lost", saved.unsigned_abs())
+        } else {
+            ("saved", saved.unsigned_abs())
+        };
+        said.push(format!("about {} of launching {word}, {basis}", nanos(time as f64)));
+    }
+    if fast.failed > 0 {
+        let calls = counted(fast.failed, "queued call", "queued calls");
+        said.push(format!("{least}{calls} refused by the driver"));
+    }
+    (!said.is_empty()).then(|| format!("  fast: {}", said.join("; ")))
+}

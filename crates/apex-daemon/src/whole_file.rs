@@ -1,0 +1,34 @@
+//! Writes a file of ours so that whatever bears its final name is whole.
+//!
+//! The bytes go into a part beside it, which is renamed when it is complete: also after a crash or on a full disk no
+//! reader meets half a file. Files are private to their owner.
+
+use crate::Error;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Writes a file, complete or not at all.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let part = part_name(path);
+    let written = create_private(&part)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(&part, path));
+    written
+        .inspect_err(|_| {
+            let _ = fs::remove_file(&part);
+        })
+        .map_err(Error::write(path))
+}
+
+fn create_private(path: &Path) -> io::Result<File> {
+    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// The name a file has until it is complete.
+fn part_name(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    path.with_file_name(name)
+}

@@ -1,0 +1,154 @@
+//! Work that the program gives to streams, and the waits that end it.
+//!
+//! A program mostly has one stream with work, and nothing to wait for there. Its number stands in one word that a launch
+//! looks at before and after; only another stream takes the lock.
+
+use super::{beneath, captures, give_back_beyond, with};
+use crate::counts::COUNTERS;
+use apex_cuda::types::*;
+use apex_policy::pool::{Order, Ticket};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One more than the stream on which more work changes nothing and has nobody to wait for; zero if there is none.
+static ONLY: AtomicU64 = AtomicU64::new(0);
+/// Flags of an event that only orders.
+const NO_TIMING: u32 = 2;
+/// Flags of a wait: there are none.
+const PLAIN: u32 = 0;
+
+/// A stream as the policy tells it: `None` is a thread's own, and the two names of the default stream are one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct On(pub(super) Option<u64>);
+
+impl On {
+    /// The default stream.
+    pub(super) const DEFAULT: On = On(Some(0));
+
+    #[inline(always)]
+    pub(super) fn stream(stream: CUstream, is_own: bool) -> On {
+        const LEGACY: u64 = 1;
+        match stream as u64 {
+            _ if is_own => On(None),
+            LEGACY => On::DEFAULT,
+            number => On(Some(number)),
+        }
+    }
+
+    #[inline(always)]
+    fn is_only(self) -> bool {
+        self.0.is_some_and(|stream| ONLY.load(Ordering::Acquire) == stream + 1)
+    }
+}
+
+/// The word is renewed; the pool's lock is held.
+pub(super) fn publish(order: &Order) {
+    ONLY.store(order.only().map_or(0, |only| only + 1), Ordering::Release);
+}
+
+/// Work is about to be given to a stream.
+#[inline(always)]
+pub(super) fn before(on: On, stream: CUstream) {
+    if !on.is_only() {
+        settle(on, stream);
+    }
+}
+
+/// Work was given to a stream. It may have been so while the word changed, which is why it is looked at again.
+#[inline(always)]
+pub(super) fn after(on: On) {
+    if !on.is_only() {
+        register(on);
+    }
+}
+
+#[cold]
+fn register(on: On) {
+    with(|pool| {
+        pool.order.worked(on.0);
+        publish(&pool.order);
+    });
+}
+
+#[cold]
+fn settle(on: On, stream: CUstream) {
+    if captures::any() {
+        return;
+    }
+    for other in with(|pool| pool.order.before_work(on.0)).unwrap_or_default() {
+        COUNTERS.pool_waits.fetch_add(1, Ordering::Relaxed);
+        wait_for(other as CUstream, stream);
+    }
+}
+
+/// `stream` goes on when `other` has done what it has now. Where that cannot be said to the driver the caller waits.
+fn wait_for(other: CUstream, stream: CUstream) {
+    let driver = beneath();
+    let mut event = core::ptr::null_mut();
+    // SAFETY: streams of the program that have not ended, and an event of ours, which the driver keeps as long as somebody
+    // waits for it.
+    unsafe {
+        if (driver.cuEventCreate)(&raw mut event, NO_TIMING) == CUDA_SUCCESS {
+            let is_said = (driver.cuEventRecord)(event, other) == CUDA_SUCCESS
+                && (driver.cuStreamWaitEvent)(stream, event, PLAIN) == CUDA_SUCCESS;
+            (driver.cuEventDestroy_v2)(event);
+            if is_said {
+                return;
+            }
+        }
+        (driver.cuStreamSynchronize)(other);
+    }
+}
+
+/// The program begins to wait for a stream, or for all.
+pub(super) fn wait_begins(of: Option<On>) -> Option<Ticket> {
+    with(|pool| {
+        let ticket = match of {
+            None => pool.order.wait_begins(None),
+            Some(On(None)) => None,
+            Some(On(stream)) => pool.order.wait_begins(stream),
+        };
+        publish(&pool.order);
+        ticket
+    })
+    .flatten()
+}
+
+/// That wait has ended.
+pub(super) fn wait_ended(ticket: Option<Ticket>, result: CUresult) {
+    let Some(ticket) = ticket else { return };
+    with(|pool| {
+        pool.order.wait_ended(ticket, result == CUDA_SUCCESS);
+        publish(&pool.order);
+    });
+    give_back_beyond(0);
+}
+
+/// A stream is to end.
+pub(super) fn stream_ends(on: On, stream: CUstream) {
+    let Some(number) = on.0 else { return };
+    let must_wait = with(|pool| {
+        let must_wait = pool.order.stream_ends(number);
+        publish(&pool.order);
+        must_wait
+    });
+    if must_wait == Some(true) {
+        // SAFETY: a stream of the program that has not ended.
+        unsafe { (beneath().cuStreamSynchronize)(stream) };
+    }
+}
+
+/// Nothing can be said to the stream that comes: whoever would be waited for is waited for now.
+pub(super) fn settle_all() {
+    if with(|pool| pool.order.is_owed()) == Some(true) {
+        wait_for_all();
+    }
+}
+
+/// Waits until the context has nothing more to do.
+pub(super) fn wait_for_all() -> CUresult {
+    let ticket = wait_begins(None);
+    // SAFETY: a plain call of the driver.
+    let result = unsafe { (beneath().cuCtxSynchronize)() };
+    wait_ended(ticket, result);
+    result
+}

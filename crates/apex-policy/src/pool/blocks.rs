@@ -1,0 +1,277 @@
+//! The blocks that a program has, and those that it gave back.
+//!
+//! What lies idle is bounded: with the program's own memory it is at most a tenth more than the program ever had at once.
+//! So a pool that waits for a size that never comes again costs little. The bound is kept while no work is under way, for
+//! only then does the driver take memory back without waiting.
+
+use super::{Mark, Order};
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// A tenth of the most that the program had at once may lie idle beside as much.
+const IDLE_OF_PEAK: u64 = 10;
+/// As many bytes may lie idle in any case.
+const LEAST_IDLE_BYTES: u64 = 32 << 20;
+/// As many blocks may lie idle.
+const MOST_IDLE: usize = 4_096;
+
+/// What an allocation asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ask {
+    /// Bytes, or those of a row.
+    pub bytes: u64,
+    /// Rows; 0 where there are none.
+    pub rows: u64,
+    /// Bytes of an element of a row.
+    pub element: u32,
+}
+
+/// A block that is handed out again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Where it begins.
+    pub address: u64,
+    /// Bytes from row to row.
+    pub pitch: u64,
+}
+
+/// What becomes of a block that the program frees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freed {
+    /// It is none of these blocks.
+    Unknown,
+    /// The program has freed it before.
+    Twice,
+    /// It stays.
+    Kept,
+    /// The driver is to have it.
+    GoesBack,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    ask: Ask,
+    pitch: u64,
+    /// Somebody else may know it, so that it must end when the program says so.
+    is_known_elsewhere: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Idle {
+    address: u64,
+    pitch: u64,
+    mark: Mark,
+    /// How many were freed before it.
+    number: u64,
+}
+
+/// All blocks of one context.
+#[derive(Debug, Default)]
+pub struct Blocks {
+    live: HashMap<u64, Block, Quick>,
+    idle: HashMap<Ask, Vec<Idle>, Quick>,
+    /// Where the idle blocks begin.
+    idle_at: HashSet<u64, Quick>,
+    live_bytes: u64,
+    idle_bytes: u64,
+    peak_bytes: u64,
+    freed: u64,
+}
+
+impl Blocks {
+    /// A block of exactly this size, the newest that can be had.
+    pub fn take(&mut self, ask: Ask, order: &mut Order) -> Option<Taken> {
+        let all = self.idle.get_mut(&ask)?;
+        // Where one stream has all the work its own order does, and the newest block is the one in the caches.
+        let newest = order.only().and(Some(all.len() - 1)).filter(|_| order.owe());
+        let rested = || all.iter().rposition(|block| order.is_over(block.mark));
+        let nth = match newest.or_else(rested) {
+            Some(nth) => nth,
+            None if order.owe() => all.len() - 1,
+            None => return None,
+        };
+        let Idle { address, pitch, .. } = all.remove(nth);
+        if all.is_empty() {
+            self.idle.remove(&ask);
+        }
+        self.idle_at.remove(&address);
+        self.idle_bytes -= bytes(ask, pitch);
+        self.allocated(ask, address, pitch);
+        Some(Taken { address, pitch })
+    }
+
+    /// The program has this block.
+    pub fn allocated(&mut self, ask: Ask, address: u64, pitch: u64) {
+        let block = Block { ask, pitch, is_known_elsewhere: false };
+        self.live_bytes += bytes(ask, pitch);
+        self.peak_bytes = self.peak_bytes.max(self.live_bytes);
+        if let Some(lost) = self.live.insert(address, block) {
+            // It ended in a way that nobody saw.
+            self.live_bytes -= bytes(lost.ask, lost.pitch);
+        }
+    }
+
+    /// The program frees a block.
+    pub fn freed(&mut self, address: u64, order: &Order) -> Freed {
+        let Some(block) = self.live.remove(&address) else {
+            return if self.idle_at.contains(&address) { Freed::Twice } else { Freed::Unknown };
+        };
+        let size = bytes(block.ask, block.pitch);
+        self.live_bytes -= size;
+        if block.is_known_elsewhere || self.idle_at.len() >= MOST_IDLE {
+            return Freed::GoesBack;
+        }
+        self.freed += 1;
+        let idle = Idle { address, pitch: block.pitch, mark: order.mark(), number: self.freed };
+        self.idle.entry(block.ask).or_default().push(idle);
+        self.idle_at.insert(address);
+        self.idle_bytes += size;
+        Freed::Kept
+    }
+
+    /// The program ended a block by another way.
+    pub fn gone(&mut self, address: u64) {
+        if let Some(block) = self.live.remove(&address) {
+            self.live_bytes -= bytes(block.ask, block.pitch);
+        }
+    }
+
+    /// Another process or device gets to know the block that an address lies in, or its attributes are set.
+    pub fn known_elsewhere(&mut self, address: u64) {
+        let holds = |base: u64, block: &Block| {
+            (base..base + bytes(block.ask, block.pitch)).contains(&address)
+        };
+        if let Some((_, block)) = self.live.iter_mut().find(|(base, block)| holds(**base, block)) {
+            block.is_known_elsewhere = true;
+        }
+    }
+
+    /// The idle block that the driver must have before it is asked for so many bytes more; to be asked again.
+    pub fn must_go(&mut self, more: u64) -> Option<u64> {
+        let peak = self.peak_bytes.max(self.live_bytes + more);
+        let allowed = (peak + peak / IDLE_OF_PEAK).max(self.live_bytes + more + LEAST_IDLE_BYTES);
+        (self.live_bytes + self.idle_bytes + more > allowed).then(|| self.oldest()).flatten()
+    }
+
+    /// The idle block that was freed longest ago, which goes back to the driver.
+    pub fn oldest(&mut self) -> Option<u64> {
+        let (&ask, _) =
+            self.idle.iter().min_by_key(|(_, all)| all.first().map(|block| block.number))?;
+        let all = self.idle.get_mut(&ask)?;
+        let block = all.remove(0);
+        if all.is_empty() {
+            self.idle.remove(&ask);
+        }
+        self.idle_at.remove(&block.address);
+        self.idle_bytes -= bytes(ask, block.pitch);
+        Some(block.address)
+    }
+
+    /// Bytes that lie idle.
+    #[must_use]
+    pub fn idle_bytes(&self) -> u64 {
+        self.idle_bytes
+    }
+}
+
+fn bytes(ask: Ask, pitch: u64) -> u64 {
+    if ask.rows == 0 { ask.bytes } else { pitch * ask.rows }
+}
+
+/// One multiplication a number: addresses and sizes are no adversary's.
+type Quick = BuildHasherDefault<QuickHasher>;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct QuickHasher(u64);
+
+impl Hasher for QuickHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+    fn write_u64(&mut self, number: u64) {
+        let product = u128::from(self.0 ^ number ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f;
+        self.0 = (product as u64) ^ (product >> 64) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(bytes: u64) -> Ask {
+        Ask { bytes, rows: 0, element: 0 }
+    }
+
+    #[test]
+    fn only_a_block_of_that_size_is_handed_out() {
+        let (mut blocks, mut order) = (Blocks::default(), Order::default());
+        blocks.allocated(ask(100), 0x1000, 0);
+        assert_eq!(blocks.freed(0x1001, &order), Freed::Unknown);
+        assert_eq!(blocks.freed(0x1000, &order), Freed::Kept);
+        assert_eq!(blocks.freed(0x1000, &order), Freed::Twice);
+        assert_eq!(blocks.take(ask(99), &mut order), None);
+        let rows = Ask { rows: 1, ..ask(100) };
+        assert_eq!(blocks.take(rows, &mut order), None);
+        assert_eq!(blocks.take(ask(100), &mut order), Some(Taken { address: 0x1000, pitch: 0 }));
+        assert_eq!(blocks.take(ask(100), &mut order), None);
+    }
+
+    #[test]
+    fn a_block_that_may_be_in_use_rests_where_streams_are_many() {
+        let (mut blocks, mut order) = (Blocks::default(), Order::default());
+        blocks.allocated(ask(100), 0x1000, 0);
+        blocks.allocated(ask(100), 0x2000, 0);
+        blocks.freed(0x1000, &order);
+        order.worked(None);
+        blocks.freed(0x2000, &order);
+        assert_eq!(blocks.take(ask(100), &mut order).unwrap().address, 0x1000);
+        assert_eq!(blocks.take(ask(100), &mut order), None);
+        let ticket = order.wait_begins(None).unwrap();
+        order.wait_ended(ticket, true);
+        assert_eq!(blocks.take(ask(100), &mut order).unwrap().address, 0x2000);
+    }
+
+    #[test]
+    fn what_others_know_goes_back() {
+        let (mut blocks, order) = (Blocks::default(), Order::default());
+        blocks.allocated(ask(100), 0x1000, 0);
+        blocks.known_elsewhere(0x1063);
+        assert_eq!(blocks.freed(0x1000, &order), Freed::GoesBack);
+        blocks.allocated(ask(100), 0x1000, 0);
+        blocks.known_elsewhere(0x1064);
+        assert_eq!(blocks.freed(0x1000, &order), Freed::Kept);
+    }
+
+    /// Whatever sizes come, program and pool have at most a tenth more than the program alone had at its peak.
+    #[test]
+    fn idle_blocks_are_bounded_by_the_peak() {
+        let (mut blocks, order) = (Blocks::default(), Order::default());
+        let (mut address, mut most, mut seed) = (0x1000, 0, 1_u64);
+        let mut live = Vec::new();
+        for _ in 0..20_000 {
+            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let bytes = (seed >> 40) << 8;
+            if seed >> 20 & 1 == 0 && !live.is_empty() {
+                blocks.freed(live.swap_remove((seed >> 21) as usize % live.len()), &order);
+            } else {
+                while blocks.must_go(bytes).is_some() {}
+                address += bytes + 0x1000;
+                blocks.allocated(ask(bytes), address, 0);
+                live.push(address);
+            }
+            most = most.max(blocks.live_bytes + blocks.idle_bytes);
+            assert!(
+                most <= (blocks.peak_bytes * 11 / 10).max(blocks.peak_bytes + LEAST_IDLE_BYTES)
+            );
+        }
+        assert!(most > blocks.peak_bytes);
+        while blocks.oldest().is_some() {}
+        assert_eq!((blocks.idle_bytes, blocks.idle_at.len()), (0, 0));
+    }
+}

@@ -1,0 +1,156 @@
+//! `apex run --fast`: what its report says, and that it says so of programs that end badly.
+
+use apex_daemon::summary::FastSummary;
+use apex_e2e::{Place, Watched, linked};
+
+fn fast(watched: &Watched) -> FastSummary {
+    watched.ended.check_no_panic();
+    watched.summary().fast.expect("the report says what was done")
+}
+
+fn direct(fast: &FastSummary) -> u64 {
+    fast.direct.iter().map(|direct| direct.launches).sum()
+}
+
+/// A queue needs a second processor.
+fn has_room() -> bool {
+    std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1)
+}
+
+#[test]
+fn every_launch_was_queued_or_went_directly_for_a_reason() {
+    let place = Place::new();
+    let watched = place.watch_with(&["--fast"], &linked("bursts"), &["20", "400", "0"]);
+    watched.check_expected();
+    let fast = fast(&watched);
+    assert_eq!(
+        (fast.words.as_str(), fast.has_queue, fast.failed),
+        ("launch,memory", has_room(), 0)
+    );
+    if !has_room() {
+        return;
+    }
+    assert_eq!(fast.queued + direct(&fast), 20 * 400, "{fast:?}");
+    // How many wait depends on what the machine's processors do beside this.
+    assert!(fast.in_graphs <= fast.queued, "{fast:?}");
+    assert!(fast.changed_nodes <= fast.in_graphs && fast.graph_launches <= fast.in_graphs);
+    let plain = place.plain(&linked("bursts"), &["20", "400", "0"]);
+    assert_eq!(plain.stdout, watched.ended.stdout);
+    let said = &watched.ended.stderr;
+    assert!(said.contains("  fast: ") && said.contains(" launches queued"), "{said}");
+}
+
+#[test]
+fn the_same_figures_come_out_of_report_and_export() {
+    let place = Place::new();
+    let watched = place.watch_with(&["--fast"], &linked("bursts"), &["3", "300", "0"]);
+    let told = fast(&watched);
+    let session = watched.session.to_str().unwrap().to_owned();
+    let document = |arguments: &[&str]| -> serde_json::Value {
+        let ended = place.apex(arguments);
+        ended.check_success();
+        serde_json::from_str(&ended.stdout).unwrap()
+    };
+    let told = serde_json::to_value(&told).unwrap();
+    assert_eq!(document(&["report", "--json", &session])["fast"], told);
+    let export = document(&["export", "--format", "json", &session]);
+    assert_eq!((&export["summary"]["fast"], &export["session"]["fast"]), (&told, &told));
+    // Made anew from the events it is the same.
+    std::fs::remove_file(watched.session.join("summary.json")).unwrap();
+    assert_eq!(document(&["report", "--json", &session])["fast"], told);
+}
+
+#[test]
+fn a_killed_program_has_left_its_counts() {
+    let place = Place::new();
+    let watched = place.watch_with(&["--fast"], &linked("killed"), &[]);
+    assert_eq!(watched.ended.signal, Some(9));
+    let fast = fast(&watched);
+    let counted = if has_room() { 5000 } else { 0 };
+    assert_eq!(fast.queued + direct(&fast), counted, "{fast:?}");
+}
+
+#[test]
+fn a_child_counts_for_itself() {
+    let place = Place::new();
+    let watched = place.watch_with(&["--fast"], &linked("fork_child"), &[]);
+    watched.check_expected();
+    let fast = fast(&watched);
+    let launches = watched.events().iter().filter(|line| line.kind == "launch").count() as u64;
+    if has_room() {
+        assert_eq!(fast.queued + direct(&fast), launches, "{fast:?}");
+    }
+}
+
+#[test]
+fn freed_memory_is_handed_out_again_and_nothing_else_changes() {
+    let place = Place::new().with("APEX_SOFTGPU_MEMORY", "256M");
+    let plain = place.plain(&linked("reused_memory"), &[]);
+    plain.check_success();
+    for words in ["--fast=memory", "--fast", "--fast=memory,strict"] {
+        let watched = place.watch_with(&[words], &linked("reused_memory"), &[]);
+        watched.ended.check_success();
+        assert_eq!(watched.ended.stdout, plain.stdout, "{words}");
+        let pool = fast(&watched).pool.expect("the pool was switched on");
+        // One block on one stream, and three on two streams, are allocated 500 times each.
+        assert!(pool.served >= 1_990 && pool.asked <= 20, "{words}: {pool:?}");
+        assert!(pool.given_back >= 8, "{words}: {pool:?}");
+        assert_eq!(pool.stream_waits > 0, words != "--fast=memory,strict", "{words}: {pool:?}");
+    }
+}
+
+#[test]
+fn strict_waits_for_each_answer() {
+    let place = Place::new();
+    let watched = place.watch_with(&["--fast=strict"], &linked("bursts"), &["2", "50", "0"]);
+    watched.check_expected();
+    let fast = fast(&watched);
+    assert_eq!(
+        (fast.words.as_str(), fast.has_queue, fast.queued),
+        ("launch,memory,strict", false, 0)
+    );
+    assert!(
+        watched.ended.stderr.contains("strict, so each call waited"),
+        "{}",
+        watched.ended.stderr
+    );
+}
+
+#[test]
+fn without_it_nothing_is_said_of_it() {
+    let place = Place::new().with("APEX_FAST", "launch");
+    let watched = place.watch_with(&["--fast=none"], &linked("bursts"), &["2", "50", "0"]);
+    assert_eq!(watched.summary().fast, None);
+    assert!(!watched.ended.stderr.contains("fast:"), "{}", watched.ended.stderr);
+    let by_environment = place.watch(&linked("bursts"), &["2", "50", "0"]);
+    assert_eq!(fast(&by_environment).words, "launch");
+}
+
+#[test]
+fn a_wrong_word_is_answered_with_those_there_are() {
+    let place = Place::new();
+    let ended = place.apex(&["run", "--fast=lunch", "--", "true"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(
+        ended.stderr.contains("'lunch'") && ended.stderr.contains("launch, memory, strict"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn measured_costs_reach_the_queue() {
+    let place = Place::new();
+    let ended =
+        place.apex(&["bench", "launch", "--calibrate", "--quick", "--device", "soft", "--json"]);
+    ended.check_success();
+    let measured: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let watched = place.watch_with(&["--fast"], &linked("bursts"), &["2", "50", "0"]);
+    if !has_room() {
+        return;
+    }
+    let costs = fast(&watched).costs.expect("the program said what it believes");
+    assert!(costs.measured_here);
+    assert_eq!(measured["rows"][0]["launch_ns"], costs.launch_ns);
+    assert_eq!(measured["rows"][0]["build_ns"], costs.build_ns);
+}

@@ -1,0 +1,106 @@
+//! PTX, as the software GPU loads it and as tuning looks at it.
+
+use super::{Examples, Read, Reader, no_variables, project};
+use anyhow::Result;
+use apex_engine::Module;
+use std::fs;
+use std::path::Path;
+
+pub(crate) const READER: Reader = Reader {
+    name: "ptx",
+    gather,
+    variables: no_variables,
+    open,
+    words: &[
+        "{",
+        "}",
+        "(",
+        ")",
+        "[",
+        "]",
+        "<",
+        ">",
+        ",",
+        ";",
+        ":",
+        "::",
+        "|",
+        "@",
+        "!",
+        "-",
+        "+",
+        "~",
+        "?",
+        "_",
+        "%",
+        "$",
+        ".",
+        "\"",
+        "/*",
+        "*/",
+        "//",
+        "\n",
+        "\0",
+        "0x",
+        "0f3F800000",
+        "9223372036854775808",
+        "-1",
+        "1/0",
+        "1<<64",
+        ".reg .b32 %r<4294967295>;",
+        ".param .b8 p[100000000]",
+        ".align 3",
+        ".target sm_999999999999",
+        ".v4",
+        ".entry e()",
+        ".func",
+        ".local .align 16 .b8 l[4294967295];",
+        ".shared .b8 s[18446744073709551615];",
+        ".maxnreg 0",
+        "L: bra L;",
+        "call (a), f, (b);",
+        "trap;",
+        "{{{{{{{{",
+        "((((((((",
+        ".reqntid 1,2,3",
+        "mov.b64 {}, {};",
+        ".version 99.9",
+    ],
+    cases: u64::MAX,
+};
+
+/// A variable of a module gets at most so much memory, and no stricter alignment than a page.
+const VARIABLE_BYTES: u64 = 1 << 16;
+const PAGE: u64 = 4096;
+
+fn gather(folder: &Path) -> Result<()> {
+    for (crate_name, place) in
+        [("apex-ptx", "golden"), ("apex-ptx", "compiled"), ("apex-engine", "lowered")]
+    {
+        for entry in fs::read_dir(project(&format!("crates/{crate_name}/tests/{place}")))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|end| end == "ptx") {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                fs::copy(&path, folder.join(format!("{place}-{name}")))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn open(_: &Examples, _: &Path) -> Result<Read> {
+    let mut memory = vec![0_u64; usize::try_from(2 * (VARIABLE_BYTES + PAGE)).unwrap_or(0) / 8];
+    Ok(Box::new(move |_, bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        if let Ok(module) = apex_ptx::parse(&text) {
+            for function in module.functions() {
+                apex_ptx::reshape::reshape(&module, function);
+            }
+        }
+        let start = (memory.as_mut_ptr() as u64).next_multiple_of(PAGE);
+        let loaded = Module::load(&[&text], &mut |variable| {
+            (variable.bytes <= VARIABLE_BYTES && variable.align <= PAGE).then_some(start)
+        });
+        loaded.is_ok()
+    }))
+}
