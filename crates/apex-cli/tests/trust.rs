@@ -18,7 +18,7 @@ fn the_program() {
 
 /// Waits until something is so.
 fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(240);
     while !is() {
         assert!(Instant::now() < deadline, "{what}: never");
         std::thread::sleep(Duration::from_millis(5));

@@ -140,7 +140,7 @@ fn a_program_can_end_while_a_kernel_runs() {
     let began = Instant::now();
     let output = run_as_program("ends_while_a_kernel_runs", &[]);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
-    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(began.elapsed() < Duration::from_secs(240));
 }
 
 #[test]

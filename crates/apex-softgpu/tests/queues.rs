@@ -32,7 +32,12 @@ unsafe extern "C" fn note(data: *mut c_void) {
 fn work_in_a_stream_is_not_done_before_it_is() {
     let gpu = Gpu::start();
     let (stream, event) = (gpu.stream(NON_BLOCKING), gpu.event());
-    assert_eq!(gpu.launch(c"spin_20000", 1, stream, &[]), CUDA_SUCCESS);
+    let mut pointer = null_mut();
+    ok!((gpu.driver.cuMemHostAlloc)(&raw mut pointer, 4, 0));
+    // SAFETY: as many bytes were taken.
+    let word = unsafe { &*pointer.cast::<AtomicU32>() };
+    ok!((gpu.driver.cuStreamWaitValue32_v2)(stream, pointer.addr() as u64, 1, 0));
+    assert_eq!(gpu.launch(c"nothing", 1, stream, &[]), CUDA_SUCCESS);
     ok!((gpu.driver.cuEventRecord)(event, stream));
     // SAFETY: plain calls.
     unsafe {
@@ -45,6 +50,7 @@ fn work_in_a_stream_is_not_done_before_it_is() {
     // SAFETY: a plain call.
     let early = unsafe { (gpu.driver.cuEventElapsedTime)(&raw mut milliseconds, start, event) };
     assert_eq!(early, CUDA_ERROR_NOT_READY);
+    word.store(1, Ordering::Release);
     ok!((gpu.driver.cuEventSynchronize)(event));
     ok!((gpu.driver.cuStreamQuery)(stream));
     ok!((gpu.driver.cuEventQuery)(event));

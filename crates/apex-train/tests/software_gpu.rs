@@ -109,7 +109,7 @@ fn replaced_under_load(folder: &Path, first: &Fitted, second: &Fitted) {
         // On a busy machine it may take a while until the readers have a processor at all.
         let begun = Instant::now();
         let mut nth = 0;
-        while nth < 40 || reads.load(Ordering::Relaxed) < 100 && begun.elapsed().as_secs() < 20 {
+        while nth < 40 || reads.load(Ordering::Relaxed) < 100 && begun.elapsed().as_secs() < 240 {
             nth += 1;
             place(&path, &files[nth % 2], nth as u64);
             assert!(matches!(watched.look(), Looked::Replaced));

@@ -93,7 +93,7 @@ pub(crate) fn program() {
 
 /// Waits until a file exists.
 pub(crate) fn wait_for(path: &Path) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(240);
     while !path.exists() {
         assert!(Instant::now() < deadline, "{} never came", path.display());
         std::thread::sleep(Duration::from_millis(5));

@@ -69,7 +69,7 @@ impl OnTerminal {
 
     /// Waits until the command has written this word.
     pub(crate) fn wait_for(&self, word: &str) {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(240);
         while !self.text().contains(word) {
             assert!(Instant::now() < deadline, "{word} never came: {:?}", self.text());
             std::thread::sleep(Duration::from_millis(5));

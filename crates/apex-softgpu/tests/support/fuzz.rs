@@ -511,7 +511,7 @@ pub(crate) fn run(length: Duration, seed: u64, threads: usize) -> u64 {
 
 /// Ends the process when a thread makes no call for a long time.
 fn watch(calls: &[AtomicU64]) {
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const PATIENCE: Duration = Duration::from_secs(240);
     let read = || calls.iter().map(|count| count.load(Ordering::Relaxed)).collect::<Vec<_>>();
     let (mut last, mut since) = (read(), Instant::now());
     loop {

@@ -186,6 +186,46 @@ fn launches_longer_than_the_budget_do_not_stand_before_a_queue() {
     assert!(ratio < 2.0, "{ratio}");
 }
 
+/// One request follows the other for as long as the run lasts, and a program that always has work stands beside them.
+fn a_queue_and_what_stands_beside_it() -> [Program; 2] {
+    let launches = |count: usize, host_ns: u64, nanos: u64| {
+        let kernel = Kernel { nanos, block_ns: 10_000, sms: 132, bottleneck: Bottleneck::Compute };
+        (0..count).flat_map(move |_| [Step::Host(host_ns), Step::Launch(vec![kernel])])
+    };
+    let program = |name: &str, class, passes| Program {
+        name: name.into(),
+        class,
+        share: 1.0,
+        sla: None,
+        arrivals: None,
+        passes: vec![passes],
+    };
+    let mut request = vec![Step::Input];
+    request.extend(launches(4, 300_000, 40_000));
+    request.push(Step::Wait);
+    [
+        program("queue", Class::Latency, request),
+        program("beside", Class::Batch, launches(100, 5_000, 30_000).collect()),
+    ]
+}
+
+/// It was 0.13 to 0.25 of the device while work that was past a fence went for nothing.
+#[test]
+fn between_the_requests_of_a_queue_nothing_slips_through() {
+    let [queue, beside] = a_queue_and_what_stands_beside_it();
+    for fences in [true, false] {
+        let machine = Machine { fences, ..machine(Mode::TimeSlice) };
+        let share = |gate: Gate| {
+            let programs = [queue.clone(), beside.clone()];
+            let outcome = simulate(&machine, &programs, gate, 3 * SECOND);
+            outcome.programs[1].work_after(SECOND) as f64 / (2 * SECOND) as f64
+        };
+        let (held, free) = (share(under("priority")), share(under("none")));
+        assert!((MINIMUM_SHARE / 2.0..0.1).contains(&held), "fences {fences}: {held}");
+        assert!(free > 0.3, "fences {fences}: {free}");
+    }
+}
+
 #[test]
 fn a_promise_decides_how_much_is_given_away() {
     let (p95_ms, training) = alone();
