@@ -163,6 +163,9 @@ pub struct BenchSched {
     /// other.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub system: Vec<String>,
+    /// Another build of apex, measured beside this one as the system apex-other.
+    #[arg(long, value_name = "APEX")]
+    pub other: Option<PathBuf>,
     /// Load of the program that answers requests, as a part of what it could answer alone.
     #[arg(long, default_value_t = 0.5)]
     pub load: f64,

@@ -252,6 +252,7 @@ fn chosen_systems(arguments: &BenchSched) -> Result<Vec<System>> {
             systems.push(system);
         }
     }
+    systems.extend(arguments.other.is_some().then_some(System::ApexOther));
     Ok(systems)
 }
 

@@ -148,8 +148,13 @@ impl Plan<'_> {
         let pages = memory.or_else(|_| Scratch::within(folder.path()));
         let pages = pages.context("no place for pages")?;
         let apex_with_mps = self.with_mps && system.is_apex_with_mps();
-        let folders =
-            CellFolders { folder: folder.path(), pages: pages.path(), mps, apex_with_mps };
+        let folders = CellFolders {
+            folder: folder.path(),
+            pages: pages.path(),
+            mps,
+            apex_with_mps,
+            other: self.arguments.other.as_deref(),
+        };
         if let Some(mps) = mps.filter(|_| apex_with_mps) {
             mps.offer(&folders.gate())?;
         }

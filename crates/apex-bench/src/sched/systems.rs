@@ -27,10 +27,12 @@ pub(super) enum System {
     ApexBlind,
     /// Apex.
     Apex,
+    /// Another build of apex, named by `--other`.
+    ApexOther,
 }
 
 impl System {
-    /// Every system, the most telling first: a run that is cut short has those.
+    /// Every system but another build, the most telling first: a run that is cut short has those.
     pub(super) const ALL: [System; 11] = [
         System::TimeSlicing,
         System::Apex,
@@ -59,6 +61,7 @@ impl System {
             System::ApexSlicing => "apex-slicing",
             System::ApexBlind => "apex-blind",
             System::Apex => "apex",
+            System::ApexOther => "apex-other",
         }
     }
 
@@ -74,12 +77,12 @@ impl System {
     }
 
     pub(super) fn is_apex(self) -> bool {
-        matches!(self, System::Apex | System::ApexBlind | System::ApexSlicing)
+        matches!(self, System::Apex | System::ApexBlind | System::ApexSlicing | System::ApexOther)
     }
 
     /// Apex starts its programs as clients of MPS where there is one.
     pub(super) fn is_apex_with_mps(self) -> bool {
-        matches!(self, System::Apex | System::ApexBlind)
+        matches!(self, System::Apex | System::ApexBlind | System::ApexOther)
     }
 
     pub(super) fn is_mps(self) -> bool {
@@ -104,7 +107,9 @@ impl System {
         folders: &CellFolders<'_>,
     ) -> Result<Command> {
         let mut command = if self.is_apex() {
-            let mut command = Command::new(std::env::current_exe().context("apex is not found")?);
+            let own = || std::env::current_exe().context("apex is not found");
+            let other = folders.other.filter(|_| self == System::ApexOther);
+            let mut command = Command::new(other.map_or_else(own, |path| Ok(path.into()))?);
             command.args(["run", "--class", side.class(), "--policy", "adaptive"]);
             if folders.apex_with_mps {
                 command.arg("--mps");
@@ -152,6 +157,8 @@ pub(super) struct CellFolders<'a> {
     /// The group's.
     pub(super) mps: Option<&'a Mps>,
     pub(super) apex_with_mps: bool,
+    /// The other build of apex.
+    pub(super) other: Option<&'a Path>,
 }
 
 impl CellFolders<'_> {
