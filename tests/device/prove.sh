@@ -9,6 +9,7 @@
 #   rows       times and counters to train from (8 minutes; see collect.sh)
 #   sharing    a program that answers requests beside one that trains (8 minutes)
 #   advice     advice on a training script, its numbers against ncu's; blocks it recommends, tried (4 minutes)
+#   foreign    the programs of the folder FOREIGN, with accelerators (FAST, default launch) and without (7 minutes)
 #   fast       launches by --fast against the driver's; the workloads' counts and outputs, eager PyTorch (9 minutes)
 #
 # BUNDLE is what `cargo xtask bundle` made. What a part says is kept as OUT/PART.txt, its raw results beside it in
@@ -68,8 +69,13 @@ for bar in json.load(open("bench-launch.json"))["bars"]:
 END
 }
 
+foreign() {
+    timeout 420 python3 "$device/foreign.py" --bundle "$bundle" --programs "$FOREIGN" --out . --fast "${FAST:-launch}" \
+        --groups "${FOREIGN_GROUPS:-}" --budget-seconds "${FOREIGN_SECONDS:-400}"
+}
+
 for part in "$@"; do
-    case $part in boundary | executor | rows | sharing | advice | fast) ;; *) echo "no such part: $part" >&2; exit 2 ;; esac
+    case $part in boundary | executor | rows | sharing | advice | foreign | fast) ;; *) echo "no such part: $part" >&2; exit 2 ;; esac
 done
 for part in "$@"; do
     mkdir -p "$out/$part"

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Runs programs that nobody here wrote, without apex and under it, in turns, and compares.
+
+  foreign.py --bundle BUNDLE --programs FOLDER --out OUT [--fast WORDS] [--budget-seconds N]
+
+FOLDER/list.txt has a line `GROUP NAME ARGUMENTS…` for each program, and FOLDER/NAME its sources, with a Makefile that
+takes `ARCH` or without one. All are built first, many at once; then each runs alone, sides alternating. A program counts
+where it ends with 0 without apex within --program-seconds. Its output is right under apex if every line that two runs
+without apex agree in stands there too, in their order, the exit code is the same, and as many kernels are counted with
+accelerators as without. One run under apex without accelerators says how far launches bound the program.
+
+Foreign sources stay outside this repository; what was measured is one JSON file, foreign.json.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import math
+import os
+import pathlib
+import random
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+
+BUILD_SECONDS = 100
+LEAST_TURNS = 2
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bundle", type=pathlib.Path, required=True)
+    parser.add_argument("--programs", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--fast", default="launch", help="words for apex run --fast, with commas")
+    parser.add_argument("--budget-seconds", type=float, default=300)
+    parser.add_argument("--program-seconds", type=float, default=5)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--groups", default="", help="only these groups of the list, with commas")
+    options = parser.parse_args()
+    deadline = time.monotonic() + options.budget_seconds
+    wanted = set(filter(None, options.groups.split(",")))
+    programs = [line.split() for line in (options.programs / "list.txt").read_text().splitlines() if line.strip()]
+    programs = [(group, name, arguments) for group, name, *arguments in programs if not wanted or group in wanted]
+    build = pathlib.Path(tempfile.mkdtemp(prefix="foreign-"))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        errors = list(pool.map(lambda program: made(options.programs / program[1], build / program[1]), programs))
+    print(f"built {sum(not error for error in errors)} of {len(programs)}", flush=True)
+    rows = []
+    for (group, name, arguments), error in zip(programs, errors):
+        row = {"group": group, "program": name, "arguments": " ".join(arguments), "error": error}
+        if not error and deadline - time.monotonic() < options.program_seconds:
+            row["error"] = "no time left"
+        elif not error:
+            measure(row, options, build / name, arguments, deadline)
+        rows.append(row)
+        print(line_of(row), flush=True)
+    shutil.rmtree(build, ignore_errors=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    document = {"device": gpu(), "command": f"foreign.py --fast {options.fast} --turns {options.turns}", "rows": rows}
+    (options.out / "foreign.json").write_text(json.dumps(document, indent=1) + "\n")
+    for group in sorted({row["group"] for row in rows}):
+        print(summary_of(group, [row for row in rows if row["group"] == group and "ratio" in row]))
+
+
+def gpu():
+    asked = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
+
+
+def made(source, folder):
+    """Builds one program. Says what went wrong."""
+    if not source.is_dir():
+        return "no sources"
+    shutil.copytree(source, folder)
+    if (folder / "Makefile").exists():
+        command = ["make", "-s", "main", "ARCH=sm_90", "OPTIMIZE=yes"]
+    else:
+        sources = [str(path.name) for pattern in ("*.cu", "*.cpp") for path in sorted(folder.glob(pattern))]
+        libraries = (folder / "libraries").read_text().split() if (folder / "libraries").exists() else []
+        command = ["nvcc", "-O3", "-std=c++17", "-arch=sm_90", "-I.", "-I../Common", *sources, "-o", "main", *libraries]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=BUILD_SECONDS)
+    except subprocess.TimeoutExpired:
+        return "not built in time"
+    return "" if done.returncode == 0 and (folder / "main").exists() else f"not built: {done.stderr[-200:]}"
+
+
+def measure(row, options, folder, arguments, deadline):
+    command = ["./main", *arguments]
+    plain = [finished(command, folder, options.program_seconds) for _ in range(2)]
+    if any(run is None or run[1] != 0 for run in plain):
+        row["error"] = "does not end with 0 in time without apex"
+        return
+    kept = kept_lines(plain[0][2], plain[1][2])
+    fast, seconds = [], [run[0] for run in plain]
+    under = [str(options.bundle.resolve() / "apex"), "run", f"--fast={options.fast}", "--"]
+    watched = observed(options, folder, command, [])
+    queued = observed(options, folder, command, [f"--fast={options.fast}"])
+    row.update(kernels=watched.get("kernels_executed"), launch_bound=watched.get("launch_bound"), queue=queued.get("fast"))
+    right = row["kernels"] == queued.get("kernels_executed")
+    turns = min(options.turns, int((deadline - time.monotonic()) / (2.5 * max(seconds) + 0.5)))
+    for turn in range(max(turns, LEAST_TURNS)):
+        for way in ("plain", "fast") if turn % 2 == 0 else ("fast", "plain"):
+            run = finished([*under, *command] if way == "fast" else command, folder, 3 * options.program_seconds)
+            if run is None:
+                row["error"] = f"{way}: not done in time"
+                return
+            (fast if way == "fast" else seconds).append(run[0])
+            right = right and (way == "plain" or holds(run, kept, plain[0]))
+    row.update(plain_seconds=seconds, fast_seconds=fast, right=right, lines_compared=len(kept),
+               ratio=statistics.median(seconds) / statistics.median(fast))
+
+
+def observed(options, folder, command, words):
+    """The summary of a run under apex, by its own command line words: counts, and how far launches bound the program."""
+    with tempfile.TemporaryDirectory(prefix="foreign-session-") as session:
+        apex = [str(options.bundle.resolve() / "apex"), "run", *words, "-o", f"{session}/s", "--"]
+        finished([*apex, *command], folder, 4 * options.program_seconds)
+        try:
+            return json.loads(pathlib.Path(session, "s/summary.json").read_text())
+        except (OSError, ValueError):
+            return {}
+
+
+def finished(command, folder, limit):
+    """Seconds, exit code and output of a run; None where it was stopped."""
+    with tempfile.TemporaryFile() as output:
+        begun = time.monotonic()
+        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            code = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.wait()
+            return None
+        seconds = time.monotonic() - begun
+        output.seek(0)
+        return seconds, code, output.read(1 << 20)
+
+
+def kept_lines(first, second):
+    """The lines at the same places of two runs that are the same."""
+    return [one for one, other in zip(first.splitlines(), second.splitlines()) if one == other]
+
+
+def holds(run, kept, plain):
+    if run is None or run[1] != plain[1]:
+        return False
+    lines = iter(run[2].splitlines())
+    return all(any(line == candidate for candidate in lines) for line in kept)
+
+
+def line_of(row):
+    if "ratio" not in row:
+        return f"{row['program']:<24} {row['error'][:90]}"
+    word = "" if row["right"] else "DIFFERS"
+    bound = (row["launch_bound"] or {}).get("share")
+    word = f"launch-bound {bound:.2f}  {word}" if bound is not None else word
+    return f"{row['program']:<24} {row['ratio']:.3f}  {statistics.median(row['plain_seconds']):.2f} s  {word}"
+
+
+def summary_of(group, rows):
+    if not rows:
+        return f"{group}: none measured"
+    ratios = sorted(row["ratio"] for row in rows)
+    mean = math.exp(statistics.fmean(map(math.log, ratios)))
+    chance = random.Random(1)
+    means = sorted(math.exp(statistics.fmean(math.log(chance.choice(ratios)) for _ in ratios)) for _ in range(1000))
+    wrong = [row["program"] for row in rows if not row["right"]]
+    below = [f"{row['program']} {row['ratio']:.3f}" for row in rows if row["ratio"] < 0.97]
+    return (f"{group}: {len(rows)} programs, geometric mean {mean:.3f} [{means[25]:.3f}, {means[975]:.3f}], "
+            f"least {ratios[0]:.3f}, most {ratios[-1]:.3f}; below 0.97: {below}; differs: {wrong}")
+
+
+if __name__ == "__main__":
+    main()
