@@ -29,9 +29,13 @@ pub(crate) fn choose(knobs: &Knobs, choice: DeviceChoice, executable: &Path) -> 
     if let Some(named) = &knobs.real_libcuda {
         return Driver::Real(named.clone());
     }
-    let real = (choice != DeviceChoice::Soft).then(real_driver).flatten();
     let gpu = choice == DeviceChoice::Gpu || find::gpu_nodes(Path::new("/"));
-    match (real, find::library(executable, find::SOFTGPU)) {
+    let soft = find::library(executable, find::SOFTGPU);
+    let is_soft =
+        choice == DeviceChoice::Soft || choice == DeviceChoice::Auto && !gpu && soft.is_some();
+    // To ask for the driver is to start a program, so it is asked for only where it is wanted.
+    let real = (!is_soft).then(real_driver).flatten();
+    match (real, soft) {
         (Some(driver), _) if gpu => Driver::Real(driver),
         (_, Some(library)) if choice != DeviceChoice::Gpu => {
             let ours = |table: &[(&'static str, &str)]| -> Files {

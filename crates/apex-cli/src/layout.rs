@@ -5,8 +5,9 @@ use std::io::IsTerminal;
 
 /// The layout for a stream: a terminal's own width, and colour unless the user refuses it.
 pub(crate) fn layout(stream: &impl IsTerminal) -> Layout {
-    let width = ratatui::crossterm::terminal::size().map_or(120, |(columns, _)| columns.into());
-    let width = if stream.is_terminal() { width } else { 120 };
+    let own = || ratatui::crossterm::terminal::size().ok().map(|(columns, _)| columns.into());
+    // Where nothing is a terminal the question starts a program, `tput`, and waits for it.
+    let width = stream.is_terminal().then(own).flatten().unwrap_or(120);
     Layout { width, colour: coloured(stream) }
 }
 

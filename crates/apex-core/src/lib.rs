@@ -11,6 +11,7 @@ pub mod answer_page;
 mod checked;
 pub mod event;
 pub mod facts;
+pub mod fetch;
 #[cfg(not(loom))]
 pub mod gate_page;
 pub mod histogram;

@@ -18,6 +18,7 @@
 
 use crate::checked::{counted, counter};
 use crate::event::{CallId, Event, RECORD_BYTES, Record, WORDS};
+use crate::fetch;
 use crate::histogram::{BUCKETS, Histogram, bucket};
 use crate::queue_counts::{Found, WORDS as QUEUE_WORDS};
 use std::io;
@@ -161,21 +162,9 @@ impl<'a> Writer<'a> {
     /// launch should not wait for it to come back.
     #[inline(always)]
     fn fetch_ahead(&self) {
-        #[cfg(all(target_arch = "x86_64", not(loom)))]
-        {
-            const AHEAD: u64 = 4;
-            let record =
-                self.records.as_ptr().wrapping_add(self.place(self.head.wrapping_add(AHEAD)));
-            // `prefetchw` and not the plain prefetch: the line must come back for writing.
-            // SAFETY: a hint about an address inside the ring; every x86-64 takes it or skips it.
-            unsafe {
-                core::arch::asm!(
-                    "prefetchw [{record}]",
-                    record = in(reg) record,
-                    options(nostack, preserves_flags, readonly),
-                );
-            }
-        }
+        const AHEAD: u64 = 4;
+        let ahead = self.place(self.head.wrapping_add(AHEAD));
+        fetch::for_writing(self.records.as_ptr().wrapping_add(ahead));
     }
 
     /// Events written so far.

@@ -12,6 +12,7 @@ const ALLOWED: &[&str] = &[
     // Shared memory, and the processor's clock.
     "crates/apex-core/src/alive.rs",
     "crates/apex-core/src/answer_page.rs",
+    "crates/apex-core/src/fetch.rs",
     "crates/apex-core/src/gate_page.rs",
     "crates/apex-core/src/ring.rs",
     "crates/apex-core/src/time.rs",

@@ -1,7 +1,7 @@
 //! The program's side: a call is put into the ring, or goes down at once with everything before it gone.
 
 use super::known::{Asked, Known, Launch, mixed};
-use super::ring::{self, Entry, Make, What};
+use super::ring::{self, Alone, Entry, Make, What};
 use super::{beneath, closed, send, thread};
 use crate::counts::{COUNTERS, Reason, add, put_in, went_directly};
 use crate::doors::is_per_thread;
@@ -19,7 +19,7 @@ struct Writer {
     context: u64,
 }
 
-static WRITER: Mutex<Option<Writer>> = Mutex::new(None);
+static WRITER: Alone<Mutex<Option<Writer>>> = Alone(Mutex::new(None));
 
 /// After so many launches a thread asks for its context although no call is known to have changed it: the runtime has
 /// private ways.
@@ -74,25 +74,32 @@ pub(super) unsafe fn launch(asked: &Asked, is_twin: bool, parameters: Parameters
 /// microsecond to see the first, five to be woken, and the rest are too few for a graph.
 const FEW: u32 = 3;
 
-/// Launches since the program last asked how far the GPU is.
-static SINCE_ASKED: AtomicU32 = AtomicU32::new(0);
-/// Launches between the last two such calls. As many are expected before the next.
-static LAST_RUN: AtomicU32 = AtomicU32::new(0);
+/// How many launches come between the calls by which the program asks how far the GPU is.
+struct Runs {
+    /// Launches since the last such call.
+    since: AtomicU32,
+    /// Launches between the last two. As many are expected before the next.
+    last: AtomicU32,
+}
+
+static RUNS: Alone<Runs> = Alone(Runs { since: AtomicU32::new(0), last: AtomicU32::new(0) });
 
 /// Another launch. Says whether it is thought to be one of few before a wait.
 #[inline(always)]
 fn is_one_of_few() -> bool {
-    let since = SINCE_ASKED.load(Ordering::Relaxed);
-    SINCE_ASKED.store(since.wrapping_add(1), Ordering::Relaxed);
-    since < FEW && LAST_RUN.load(Ordering::Relaxed) <= FEW && ring::tail() == ring::head()
+    let Alone(runs) = &RUNS;
+    let since = runs.since.load(Ordering::Relaxed);
+    runs.since.store(since.wrapping_add(1), Ordering::Relaxed);
+    since < FEW && runs.last.load(Ordering::Relaxed) <= FEW && ring::tail() == ring::head()
 }
 
 /// The program asks how far the GPU is: everything that waits has gone.
 pub(super) fn asked() {
     drain();
-    match SINCE_ASKED.swap(0, Ordering::Relaxed) {
+    let Alone(runs) = &RUNS;
+    match runs.since.swap(0, Ordering::Relaxed) {
         0 => {}
-        launches => LAST_RUN.store(launches, Ordering::Relaxed),
+        launches => runs.last.store(launches, Ordering::Relaxed),
     }
 }
 
@@ -389,7 +396,7 @@ fn own_context() -> u64 {
 
 #[inline(always)]
 fn writer() -> MutexGuard<'static, Option<Writer>> {
-    WRITER.lock().unwrap_or_else(PoisonError::into_inner)
+    WRITER.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[inline(always)]

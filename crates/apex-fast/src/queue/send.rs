@@ -8,7 +8,7 @@ use super::closed;
 use super::graphs::{Graphs, NotLaunched};
 use super::known::Launch;
 use super::pointers::Pointers;
-use super::ring::{self, Entry, What};
+use super::ring::{self, Alone, Entry, What};
 use crate::counts::{self, COUNTERS, add};
 use apex_cuda::Driver;
 use apex_cuda::types::*;
@@ -33,7 +33,7 @@ pub(super) struct Sender {
 // SAFETY: entries are those of the ring, which only the holder reads; it is empty while nobody sends.
 unsafe impl Send for Sender {}
 
-static SENDER: Mutex<Option<Sender>> = Mutex::new(None);
+static SENDER: Alone<Mutex<Option<Sender>>> = Alone(Mutex::new(None));
 /// Callers who wait until something has gone.
 static WAITING: AtomicU32 = AtomicU32::new(0);
 /// The first error of a queued call that nobody was told of.
@@ -108,11 +108,11 @@ pub(super) type HeldSender = MutexGuard<'static, Option<Sender>>;
 
 /// Nobody sends while this is held.
 pub(super) fn hold() -> HeldSender {
-    SENDER.lock().unwrap_or_else(PoisonError::into_inner)
+    SENDER.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn try_sender() -> Option<HeldSender> {
-    match SENDER.try_lock() {
+    match SENDER.0.try_lock() {
         Ok(sender) => Some(sender),
         Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
         Err(std::sync::TryLockError::WouldBlock) => None,
