@@ -135,6 +135,15 @@ static void allocation_churn(int bad) {
     wait();
 }
 
+// A size that never comes again is of no use to anybody.
+static void kept_memory(int bad) {
+    for (int i = 0; i < ROUNDS; i++) {
+        CUdeviceptr x = memory(N * 4 + (bad ? 0 : 4096 * i));
+        scale(x, 4, 64, stream);
+        CHECK(cuMemFree_v2(x));
+    }
+}
+
 static void pinning_in_loop(int bad) {
     void *kept;
     CHECK(cuMemHostAlloc(&kept, N, 0));
@@ -331,6 +340,7 @@ static const struct {
     CASE("repeated-sequence", repeated_sequence),
     CASE("graph-reinstantiation", graph_reinstantiation),
     CASE("allocation-churn", allocation_churn),
+    CASE("kept-memory", kept_memory),
     CASE("pinning-in-loop", pinning_in_loop),
     CASE("object-churn", object_churn),
     CASE("implicit-synchronisation", implicit_synchronisation),

@@ -60,6 +60,13 @@ enum {
     CU_MEM_LOCATION_TYPE_DEVICE = 1,
     CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
 
+    CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
+    CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
+    CU_POINTER_ATTRIBUTE_SYNC_MEMOPS = 6,
+    CU_POINTER_ATTRIBUTE_BUFFER_ID = 7,
+    CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,
+    CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,
+
     CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
     CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
 };
@@ -130,6 +137,8 @@ typedef struct {
 } CUDA_ARRAY3D_DESCRIPTOR;
 
 typedef struct { int type, id; } CUmemLocation;
+
+typedef struct { char reserved[64]; } CUipcMemHandle;
 
 typedef struct {
     int type, requestedHandleTypes;
@@ -218,6 +227,16 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPoo
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream);
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties);
 CUresult cuMemPoolDestroy(CUmemoryPool pool);
+CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device);
+CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool);
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int attribute, void *value);
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value);
+CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr address);
+CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **data, CUdeviceptr address);
+CUresult cuPointerSetAttribute(const void *value, int attribute, CUdeviceptr address);
+CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address);
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, unsigned flags);
+CUresult cuIpcCloseMemHandle(CUdeviceptr address);
 CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags);
 CUresult cuMemAllocHost_v2(void **address, size_t bytes);
 CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags);

@@ -137,6 +137,12 @@ counts! {
     pool_given_back;
     /// Times that a stream was made to wait for another because of a block that was handed out again.
     pool_waits;
+    /// Bytes that the program had at once at most, in blocks that the pool knows.
+    pool_peak_bytes;
+    /// The same with what lay idle beside it.
+    pool_held_bytes;
+    /// Pools of stream-ordered memory that were told to keep what is freed in them.
+    pool_raised;
 }
 
 macro_rules! reasons {
@@ -270,6 +276,9 @@ mod tests {
             &counters.pool_asked,
             &counters.pool_given_back,
             &counters.pool_waits,
+            &counters.pool_peak_bytes,
+            &counters.pool_held_bytes,
+            &counters.pool_raised,
         ]);
         all.extend(counters.direct.iter().chain(&counters.lag));
         let words: Vec<u64> = all.iter().map(|counter| counter.0.load(Ordering::Relaxed)).collect();

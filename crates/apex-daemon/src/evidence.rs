@@ -8,6 +8,7 @@ mod copies;
 mod growth;
 mod objects;
 mod pairs;
+mod reuse;
 mod sequences;
 mod streams;
 mod waits;
@@ -21,7 +22,7 @@ use crate::summarise::{ConfigKey, Tally};
 use crate::summary::Summary;
 use apex_core::event::What;
 use apex_core::small_file::{MADE, read_text};
-use apex_policy::advise::{Busy, Clocks, Evidence};
+use apex_policy::advise::{Busy, Clocks, Evidence, Reuse};
 use std::path::Path;
 
 /// Reads a stored session and makes evidence of it.
@@ -44,6 +45,7 @@ struct Gatherer {
     objects: objects::Objects,
     copies: copies::Copies,
     pairs: pairs::Pairs,
+    reuse: reuse::Reuse,
     streams: streams::Streams,
     waits: waits::Waits,
     growth: growth::Growth,
@@ -58,6 +60,7 @@ impl Gatherer {
             objects: objects::Objects::default(),
             copies: copies::Copies::default(),
             pairs: pairs::Pairs::default(),
+            reuse: reuse::Reuse::default(),
             streams: streams::Streams::default(),
             waits: waits::Waits::default(),
             growth: growth::Growth::default(),
@@ -77,6 +80,7 @@ impl Gatherer {
         self.objects.add(known, row, steady, self.launched, self.total);
         self.copies.add(row);
         self.pairs.add(row, launch.as_ref());
+        self.reuse.add(row);
         self.streams.add(row, launch.as_ref());
         self.waits.add(row, launch.is_some());
         self.growth.add(row, steady, self.launched);
@@ -93,6 +97,7 @@ impl Gatherer {
         let (waits, stalls) = self.waits.finish();
         // A launch after a wait for everything found the GPU idle, whether it was timed or not.
         let drained = waits.drains as f64 / (launches.count + graph_launches.count).max(1) as f64;
+        let has_pool = summary.fast.as_ref().is_some_and(|fast| fast.pool.is_some());
         let bound = summary.launch_bound.as_ref().map_or(0.0, |bound| bound.found_idle);
         let busy = summary.gpu_busy.as_ref().map(|busy| Busy {
             ns: busy.kernel_ns as f64,
@@ -110,6 +115,7 @@ impl Gatherer {
             loading_ns: (summary.loads.host_ns + summary.loads.first_launch_ns) as f64,
             sequences: self.sequences.finish(known, &mut names),
             acts,
+            reuse: if has_pool { Reuse::default() } else { self.reuse.finish() },
             graphs,
             copies,
             uploads,

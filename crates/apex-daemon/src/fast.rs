@@ -50,6 +50,9 @@ pub(crate) fn summary(known: &Known, queue: &Found, nanos_per_tick: f64) -> Opti
             asked: counts.pool_asked,
             given_back: counts.pool_given_back,
             stream_waits: counts.pool_waits,
+            peak_bytes: counts.pool_peak_bytes,
+            held_bytes: counts.pool_held_bytes,
+            kept_pools: counts.pool_raised,
         }),
     })
 }

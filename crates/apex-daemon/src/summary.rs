@@ -568,6 +568,15 @@ pub struct PoolSummary {
     pub given_back: u64,
     /// Times that a stream was made to wait for another because of a block that was handed out again.
     pub stream_waits: u64,
+    /// Bytes that the program had at once at most by these allocations; of several processes the sum.
+    #[serde(default)]
+    pub peak_bytes: u64,
+    /// The same with what lay idle beside it.
+    #[serde(default)]
+    pub held_bytes: u64,
+    /// Pools of stream-ordered memory that kept what is freed in them.
+    #[serde(default)]
+    pub kept_pools: u64,
 }
 
 /// Launches that did not wait in the queue, for one reason.

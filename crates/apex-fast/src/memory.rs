@@ -1,19 +1,23 @@
 //! Memory that the program freed is handed out again without the driver.
 //!
 //! [`apex_policy::pool`] says which block and who must wait; here that is done. All blocks are of one context. Where a
-//! program uses a second one the layer steps aside, for a wait for one context says nothing of the other. A block stays a block of the driver, whole, so whatever the driver is asked about it is true.
+//! program uses a second one the layer steps aside, for a wait for one context says nothing of the other. A block stays a
+//! block of the driver, whole, so whatever the driver is asked about it is true. Pools of stream-ordered memory are the
+//! driver's own: these are told to keep what is freed in them ([`ordered`]).
 //!
 //! `cuMemFree` does not wait for the device here. Work that may still use a freed block is never harmed: see
 //! [`apex_policy::pool::Order`].
 
 mod doors;
+mod ordered;
+mod questions;
 mod work;
 
 use crate::captures;
 use crate::counts::COUNTERS;
 use apex_cuda::types::*;
 use apex_cuda::{Driver, Function};
-use apex_policy::pool::{Ask, Blocks, Freed, Order};
+use apex_policy::pool::{Ask, Blocks, Freed, Order, Peaks};
 use core::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -70,7 +74,8 @@ fn beneath() -> &'static Driver {
     }
 }
 
-/// Looks at the pool. The driver is never called meanwhile: it may wait for work that another thread is about to give.
+/// Looks at the pool. The driver is not called meanwhile but for what waits for nothing: else it may wait for work that
+/// another thread is about to give.
 fn with<T>(look: impl FnOnce(&mut Pool) -> T) -> Option<T> {
     if IS_CHILD.load(Ordering::Relaxed) {
         return None;
@@ -135,7 +140,7 @@ fn allocate(
             COUNTERS.pool_served.fetch_add(1, Ordering::Relaxed);
             return Ok((taken.address, taken.pitch));
         }
-        Some(None) => give_back_beyond(ask.bytes * ask.rows.max(1)),
+        Some(None) => make_room(ask.bytes * ask.rows.max(1)),
         None => {
             context_changed();
             return forward();
@@ -147,9 +152,23 @@ fn allocate(
     }
     if let Ok((address, pitch)) = answer {
         COUNTERS.pool_asked.fetch_add(1, Ordering::Relaxed);
-        with(|pool| pool.blocks.allocated(ask, address, pitch));
+        with(|pool| {
+            pool.blocks.allocated(ask, address, pitch);
+            tell(pool.blocks.peaks());
+        });
     }
     answer
+}
+
+/// What was had at most, for the report. The pool's lock is held.
+fn tell(peaks: Peaks) {
+    let most = [
+        (&COUNTERS.pool_peak_bytes, peaks.live_bytes),
+        (&COUNTERS.pool_held_bytes, peaks.held_bytes),
+    ];
+    for (counter, bytes) in most {
+        counter.add(bytes.saturating_sub(counter.value()));
+    }
 }
 
 /// The program frees a block. `None` where the driver is to be told.
@@ -164,11 +183,27 @@ fn free(address: u64) -> Option<CUresult> {
             return Some(result);
         }
     }
-    let freed = with(|pool| pool.blocks.freed(address, &pool.order))?;
+    let (freed, is_look_due, is_too_much) = with(|pool| {
+        let freed = pool.blocks.freed(address, &pool.order);
+        (freed, pool.blocks.is_look_due(), pool.blocks.is_too_much(0))
+    })?;
+    if is_look_due {
+        look_at_device();
+    }
     match freed {
-        Freed::Kept => Some(CUDA_SUCCESS),
+        Freed::Kept => {
+            // Here the driver would wait for the device too, so it may.
+            if is_look_due || is_too_much {
+                give_back_while(|pool| pool.blocks.must_go(0));
+            }
+            Some(CUDA_SUCCESS)
+        }
         Freed::Twice => Some(CUDA_ERROR_INVALID_VALUE),
-        Freed::Unknown | Freed::GoesBack => None,
+        Freed::GoesBack => {
+            COUNTERS.pool_given_back.fetch_add(1, Ordering::Relaxed);
+            None
+        }
+        Freed::Unknown => None,
     }
 }
 
@@ -182,29 +217,58 @@ fn known_elsewhere(address: u64) {
     with(|pool| pool.blocks.known_elsewhere(address));
 }
 
-/// Bytes that the pool could give back.
+/// Bytes that the pool could give back, and those of the program's own pools.
 fn idle_bytes() -> u64 {
-    with(|pool| pool.blocks.idle_bytes()).unwrap_or(0)
+    with(|pool| pool.blocks.idle_bytes()).unwrap_or(0) + ordered::idle_bytes()
 }
 
-/// Gives back what is too much with so many bytes more. The driver waits for the whole device when it takes memory back,
-/// so that is done only while no work is under way: the program may have given work that waits for what it does next.
-fn give_back_beyond(more: u64) {
-    let next = |pool: &mut Pool| pool.order.is_quiet().then(|| pool.blocks.must_go(more)).flatten();
-    loop {
-        let Some(address) = with(next).flatten() else { return };
-        give_back(address);
+/// Whether the program has freed the block that an address lies in.
+fn is_idle(address: u64) -> bool {
+    with(|pool| pool.blocks.is_idle(address)) == Some(true)
+}
+
+/// How much the device has left for everybody. The queue need not be empty for that.
+fn look_at_device() {
+    let driver = crate::beneath().unwrap_or(beneath());
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: valid places for the answers.
+    let result = unsafe { (driver.cuMemGetInfo_v2)(&raw mut free, &raw mut total) };
+    let (free, total) = if result == CUDA_SUCCESS { (free, total) } else { (0, 0) };
+    with(|pool| pool.blocks.looked(free as u64, total as u64));
+}
+
+/// Before the driver is asked for so many bytes: what would be too much with them goes back. The driver waits for the whole
+/// device when it takes memory back. So that is done only when all work is done: the program may have given work that
+/// waits for what it does next.
+fn make_room(more: u64) {
+    if with(|pool| pool.blocks.is_look_due()) == Some(true) {
+        look_at_device();
     }
+    ordered::trim_for(more);
+    if with(|pool| pool.blocks.is_too_much(more)) == Some(true) && work::is_done_soon() {
+        give_back_beyond(more);
+    }
+}
+
+/// Gives back what is too much with so many bytes more, while no work is under way.
+fn give_back_beyond(more: u64) {
+    give_back_while(|pool| pool.order.is_quiet().then(|| pool.blocks.must_go(more)).flatten());
 }
 
 /// Gives every idle block to the driver. Says whether there was any.
 fn give_back_all() -> bool {
+    let is_any = give_back_while(|pool| pool.blocks.oldest());
+    ordered::trim() || is_any
+}
+
+/// Gives back blocks as long as there is one to go. Says whether there was any.
+fn give_back_while(next: impl Fn(&mut Pool) -> Option<u64>) -> bool {
     let mut is_any = false;
-    loop {
-        let Some(address) = with(|pool| pool.blocks.oldest()).flatten() else { return is_any };
+    while let Some(address) = with(&next).flatten() {
         give_back(address);
         is_any = true;
     }
+    is_any
 }
 
 fn give_back(address: u64) {
@@ -216,6 +280,7 @@ fn give_back(address: u64) {
 /// The context is to end: all of it goes, and the next one may begin a pool of its own.
 fn context_ends() {
     give_back_all();
+    ordered::forget();
     with(|pool| *pool = Pool::default());
     work::publish(&Order::default());
 }

@@ -17,7 +17,7 @@ mod shapes;
 pub use bound::{Bound, bound};
 pub use evidence::{
     Act, ActKind, Busy, Calls, Clocks, Copies, Device, Evidence, GraphMade, Growth, Kernel, Load,
-    Pair, Sequence, Shape, Stall, Streams, Upload, Waits,
+    Pair, Reuse, Sequence, Shape, Stall, Streams, Upload, Waits,
 };
 pub use finding::{Basis, Change, Finding, Gain, LEAST_SAVING, Severity};
 pub use rules::{HARDWARE_RULES, PROGRAM_RULES, Rule};

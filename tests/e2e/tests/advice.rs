@@ -24,6 +24,7 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ("repeated-sequence", &[]),
     ("graph-reinstantiation", &[]),
     ("allocation-churn", &[]),
+    ("kept-memory", &[]),
     ("pinning-in-loop", &[]),
     ("object-churn", &[]),
     ("implicit-synchronisation", &[]),

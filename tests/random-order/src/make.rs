@@ -5,8 +5,8 @@
 
 use crate::kernels::{Kernel, WORDS};
 use crate::program::{
-    Act, CALLBACKS, EVENTS, Form, Graph, How, Kind, Launch, MOST_LANES, MOST_THREADS, Program,
-    Spoil, Thread, Wrong,
+    Act, BLOCKS, CALLBACKS, EVENTS, Form, Graph, How, Kind, Launch, MOST_LANES, MOST_THREADS,
+    Program, Spoil, Thread, Wrong,
 };
 use crate::random::Random;
 
@@ -93,7 +93,8 @@ impl Maker<'_> {
     fn act(&mut self, depth: usize) -> Act {
         let lane = self.lane();
         match self.random.below(100) {
-            0..32 => self.work(lane),
+            0..28 => self.work(lane),
+            28..32 => self.block(lane),
             32..46 if depth > 0 => self.repeat(depth),
             46..49 => Act::FillNow { lane, value: self.random.next() as u32 },
             49..53 => self.exchange(lane),
@@ -108,7 +109,9 @@ impl Maker<'_> {
             72..74 => Act::Settle { event: self.event() },
             74..77 => Act::Sync { lane },
             77..78 if self.is_alone || !self.captures => Act::SyncContext,
-            78..81 => Act::Allocate {
+            77..78 => Act::Look { block: self.random.below(BLOCKS) },
+            78..80 => self.block(lane),
+            80..81 => Act::Allocate {
                 lane,
                 is_ordered: !self.random.one_in(3),
                 value: self.random.next() as u32,
@@ -127,6 +130,23 @@ impl Maker<'_> {
             94..99 => self.wrong(lane),
             99..100 if self.random.one_in(10) => self.flood(lane),
             _ => self.work(lane),
+        }
+    }
+
+    /// Memory that outlives the act.
+    fn block(&mut self, lane: usize) -> Act {
+        let block = self.random.below(BLOCKS);
+        match self.random.below(8) {
+            0..3 => Act::Hold {
+                lane,
+                block,
+                bytes: self.random.pick(&[256, 256, 300, 4096, 4096, 65_536, 1 << 20]),
+                rows: self.random.pick(&[0, 0, 0, 3]),
+                value: self.random.next() as u8,
+            },
+            3..6 => Act::Mingle { lane, block, event: self.event() },
+            6 => Act::Look { block },
+            _ => Act::Drop { block },
         }
     }
 

@@ -5,18 +5,20 @@
 
 #![allow(unsafe_code, reason = "calls a driver by its C functions")]
 
+mod blocks;
 mod graph;
 mod launching;
 mod memory;
 mod order;
 mod wrong;
 
-use crate::program::{Act, CALLBACKS, EVENTS, Kind, Program, Thread};
+use crate::program::{Act, BLOCKS, CALLBACKS, EVENTS, Kind, Program, Thread};
 use crate::random::Random;
 use crate::record::Record;
 use crate::side::Side;
 use apex_cuda::Driver;
 use apex_cuda::types::*;
+use blocks::Block;
 use order::{Callback, Log};
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -85,6 +87,7 @@ pub(crate) struct Performer<'a> {
     number: usize,
     lanes: Vec<Lane>,
     events: [CUevent; EVENTS],
+    blocks: [Option<Block>; BLOCKS],
     record: Record,
     /// Changes parameters from turn to turn of a loop.
     salt: u64,
@@ -145,6 +148,7 @@ impl<'a> Performer<'a> {
             number,
             lanes: Vec::new(),
             events: [null_mut(); EVENTS],
+            blocks: [None; BLOCKS],
             record: Record::default(),
             salt: 0,
             has_failed: false,
@@ -211,6 +215,7 @@ impl<'a> Performer<'a> {
             self.act(act);
         }
         self.record.act = thread.acts.len();
+        (0..BLOCKS).for_each(|block| self.drop_block(block));
         for lane in 0..self.lanes.len() {
             self.sync(lane);
             self.download_now(lane);
@@ -251,6 +256,12 @@ impl<'a> Performer<'a> {
             Act::Sync { lane } => self.sync(lane),
             Act::SyncContext => _ = call!(self, cuCtxSynchronize()),
             Act::Allocate { lane, is_ordered, value } => self.allocate(lane, is_ordered, value),
+            Act::Hold { lane, block, bytes, rows, value } => {
+                self.hold(lane, block, bytes, rows, value)
+            }
+            Act::Mingle { lane, block, event } => self.mingle(lane, block, event),
+            Act::Look { block } => self.look(block),
+            Act::Drop { block } => self.drop_block(block),
             Act::Watch { lane, by_kernel } => self.watch(lane, by_kernel),
             Act::Gate { lane, ref inner } => self.gate(lane, inner),
             Act::Graph(ref graph) => self.graph(graph),

@@ -12,6 +12,8 @@ pub(crate) const MOST_LANES: usize = 4;
 pub(crate) const MOST_THREADS: usize = 4;
 /// Events of each thread.
 pub(crate) const EVENTS: usize = 4;
+/// Blocks that a thread may hold at once.
+pub(crate) const BLOCKS: usize = 6;
 /// Host functions of each lane.
 pub(crate) const CALLBACKS: usize = 4;
 
@@ -204,6 +206,28 @@ pub(crate) enum Act {
         lane: usize,
         is_ordered: bool,
         value: u32,
+    },
+    /// A block is allocated and filled in a lane's order; what held its place goes, with work that uses it under way.
+    Hold {
+        lane: usize,
+        block: usize,
+        bytes: usize,
+        rows: usize,
+        value: u8,
+    },
+    /// A lane's words and a block's are copied to and fro. The block is that lane's from then on.
+    Mingle {
+        lane: usize,
+        block: usize,
+        event: usize,
+    },
+    /// Questions about a block.
+    Look {
+        block: usize,
+    },
+    /// A block is freed.
+    Drop {
+        block: usize,
     },
     /// The host looks at memory until the lane's work has changed it, without a call.
     Watch {

@@ -1,7 +1,7 @@
-//! What `--fast` did, in two lines: where the launches went, and what that gave.
+//! What `--fast` did: where the launches went and what that gave, and what became of freed memory.
 
 use super::missing::at_least;
-use super::{count, counted, nanos, percent};
+use super::{bytes, count, counted, nanos, percent};
 use crate::summary::{FastSummary, PoolSummary, Summary};
 use apex_core::queue_counts::Reason;
 use std::fmt::Write as _;
@@ -27,22 +27,35 @@ pub(super) fn lines(summary: &Summary) -> Vec<String> {
         };
         lines.push(format!("  fast: no launch waited in a queue: {why}"));
     }
-    lines.extend(fast.pool.filter(|pool| pool.served > 0).map(pool));
+    lines.extend(fast.pool.and_then(pool));
     lines
 }
 
-fn pool(pool: PoolSummary) -> String {
-    let all = counted(pool.served + pool.asked, "allocation", "allocations");
-    let mut line = format!("  fast: {} of {all} served from freed memory", count(pool.served));
+/// What memory it handed out again; nothing where it did none of that.
+fn pool(pool: PoolSummary) -> Option<String> {
+    let mut said = Vec::new();
+    if pool.served > 0 {
+        let all = counted(pool.served + pool.asked, "allocation", "allocations");
+        said.push(format!("{} of {all} served from freed memory", count(pool.served)));
+        let (peak, held) = (bytes(pool.peak_bytes), bytes(pool.held_bytes));
+        said.push(format!("{held} held at most, where the program alone had {peak}"));
+    }
+    if pool.kept_pools > 0 {
+        let pools = counted(pool.kept_pools, "stream-ordered pool", "stream-ordered pools");
+        said.push(format!("{pools} kept what was freed"));
+    }
+    if said.is_empty() {
+        return None;
+    }
     if pool.given_back > 0 {
         let blocks = counted(pool.given_back, "block", "blocks");
-        let _ = write!(line, "; {blocks} given back to the driver");
+        said.push(format!("{blocks} given back to the driver"));
     }
     if pool.stream_waits > 0 {
         let times = counted(pool.stream_waits, "time", "times");
-        let _ = write!(line, "; a stream waited for another {times} because of it");
+        said.push(format!("a stream waited for another {times} because of it"));
     }
-    line
+    Some(format!("  fast: {}", said.join("; ")))
 }
 
 fn where_they_went(fast: &FastSummary, direct: u64) -> String {

@@ -173,11 +173,24 @@ fn a_queue_that_was_not_there_has_its_reason() {
 
 #[test]
 fn a_line_says_what_the_pool_did() {
-    let pool = PoolSummary { served: 90, asked: 10, given_back: 1, stream_waits: 2 };
+    let pool = PoolSummary {
+        served: 90,
+        asked: 10,
+        given_back: 1,
+        stream_waits: 2,
+        peak_bytes: 2 << 20,
+        held_bytes: 3 << 20,
+        kept_pools: 0,
+    };
     let fast = FastSummary { words: "memory".into(), pool: Some(pool), ..FastSummary::default() };
-    let expected = "  fast: 90 of 100 allocations served from freed memory; 1 block given back to the driver; a stream \
-                    waited for another 2 times because of it";
+    let expected = "  fast: 90 of 100 allocations served from freed memory; 3.00 MiB held at most, where the program alone \
+                    had 2.00 MiB; 1 block given back to the driver; a stream waited for another 2 times because of it";
     assert_eq!(fast_lines(fast.clone()), [expected]);
+    let kept = FastSummary {
+        pool: Some(PoolSummary { kept_pools: 1, ..PoolSummary::default() }),
+        ..fast.clone()
+    };
+    assert_eq!(fast_lines(kept), ["  fast: 1 stream-ordered pool kept what was freed"]);
     let unused =
         FastSummary { pool: Some(PoolSummary { asked: 3, ..PoolSummary::default() }), ..fast };
     assert_eq!(fast_lines(unused), [""; 0]);

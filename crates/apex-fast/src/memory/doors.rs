@@ -5,8 +5,8 @@
 
 #![allow(non_snake_case, reason = "the functions bear the driver's own names")]
 
-use super::beneath;
 use super::work::{self, On};
+use super::{beneath, ordered, questions};
 use crate::doors::{Doors, is_per_thread, is_twin};
 use crate::functions;
 use apex_cuda::types::*;
@@ -116,6 +116,20 @@ macro_rules! door {
     ($kind:ident $order:ident cuMemAllocPitch_v2($($rest:tt)*) $result:ty) => { cuMemAllocPitch_v2 as *const c_void };
     ($kind:ident $order:ident cuMemFree_v2($($rest:tt)*) $result:ty) => { cuMemFree_v2 as *const c_void };
     ($kind:ident $order:ident cuMemGetInfo_v2($($rest:tt)*) $result:ty) => { cuMemGetInfo_v2 as *const c_void };
+    ($kind:ident $order:ident cuPointerGetAttribute($($rest:tt)*) $result:ty) => { questions::cuPointerGetAttribute as *const c_void };
+    ($kind:ident $order:ident cuPointerGetAttributes($($rest:tt)*) $result:ty) => { questions::cuPointerGetAttributes as *const c_void };
+    ($kind:ident $order:ident cuMemGetAddressRange_v2($($rest:tt)*) $result:ty) => { questions::cuMemGetAddressRange_v2 as *const c_void };
+    ($kind:ident $order:ident cuMemPoolGetAttribute($($rest:tt)*) $result:ty) => { questions::cuMemPoolGetAttribute as *const c_void };
+    ($kind:ident $order:ident cuMemPoolSetAttribute($($rest:tt)*) $result:ty) => { questions::cuMemPoolSetAttribute as *const c_void };
+    ($kind:ident $order:ident cuMemPoolDestroy($($rest:tt)*) $result:ty) => { questions::cuMemPoolDestroy as *const c_void };
+    ($kind:ident $order:ident cuDeviceSetMemPool($($rest:tt)*) $result:ty) => { questions::cuDeviceSetMemPool as *const c_void };
+    ($kind:ident $order:ident cuMemSetMemPool($($rest:tt)*) $result:ty) => { questions::cuMemSetMemPool as *const c_void };
+    ($kind:ident $order:ident cuMemAllocAsync($($argument:ident: $type:ty),*) $result:ty) => {
+        ordered_allocation!(cuMemAllocAsync($($argument: $type),*))
+    };
+    ($kind:ident $order:ident cuMemAllocAsync_ptsz($($argument:ident: $type:ty),*) $result:ty) => {
+        ordered_allocation!(cuMemAllocAsync_ptsz($($argument: $type),*))
+    };
     ($kind:ident $order:ident cuCtxSynchronize() $result:ty) => { cuCtxSynchronize as *const c_void };
     ($kind:ident $order:ident cuMemcpyDtoH_v2($($rest:tt)*) $result:ty) => { cuMemcpyDtoH_v2 as *const c_void };
     ($kind:ident $order:ident cuLaunchKernelEx($($rest:tt)*) $result:ty) => { described!(cuLaunchKernelEx) };
@@ -241,6 +255,20 @@ macro_rules! shown {
             super::known_elsewhere($address);
             // SAFETY: the program's own arguments, unchanged.
             unsafe { (beneath().$name)($($argument),*) }
+        }
+        $name as *const c_void
+    }};
+}
+
+/// A function that takes memory from the pool of the device, in the order of the stream.
+macro_rules! ordered_allocation {
+    ($name:ident($out:ident: $first:ty, $bytes:ident: $second:ty, $stream:ident: $third:ty)) => {{
+        unsafe extern "C" fn $name($out: $first, $bytes: $second, $stream: $third) -> CUresult {
+            ordered::taken();
+            let twin = const { is_twin(stringify!($name)) };
+            let on = On::stream($stream, is_per_thread($stream, twin));
+            // SAFETY: the program's own arguments, unchanged.
+            call(Some((on, $stream)), true, || unsafe { (beneath().$name)($out, $bytes, $stream) })
         }
         $name as *const c_void
     }};

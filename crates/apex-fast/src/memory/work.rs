@@ -8,6 +8,7 @@ use crate::counts::COUNTERS;
 use apex_cuda::types::*;
 use apex_policy::pool::{Order, Ticket};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// One more than the stream on which more work changes nothing and has nobody to wait for; zero if there is none.
 static ONLY: AtomicU64 = AtomicU64::new(0);
@@ -121,6 +122,40 @@ pub(super) fn wait_ended(ticket: Option<Ticket>, result: CUresult) {
         publish(&pool.order);
     });
     give_back_beyond(0);
+}
+
+/// Whether all work is done, or is soon. Nobody waits for more than a moment: the program may have given work that waits for
+/// what it does next.
+pub(super) fn is_done_soon() -> bool {
+    /// The driver would have waited for it at the free already.
+    const LONGEST: Duration = Duration::from_millis(5);
+    let Some(ticket) = wait_begins(None) else { return false };
+    let (begun, called) = (Instant::now(), crate::position());
+    let result = loop {
+        // Questions about streams say nothing of what the queue has not sent yet.
+        match crate::has_sent(called).then(are_streams_done) {
+            Some(Some(true)) => break CUDA_SUCCESS,
+            Some(None) => break CUDA_ERROR_NOT_READY,
+            _ if begun.elapsed() > LONGEST => break CUDA_ERROR_NOT_READY,
+            _ => std::thread::yield_now(),
+        }
+    };
+    wait_ended(Some(ticket), result);
+    result == CUDA_SUCCESS
+}
+
+/// Whether all streams with work are done; nothing where they cannot be told. The question waits for nobody, so it is asked
+/// while no stream can end and no capture can begin, which a question would spoil.
+fn are_streams_done() -> Option<bool> {
+    let driver = crate::beneath().unwrap_or(beneath());
+    // SAFETY: streams of the program that have not ended.
+    let is_done =
+        |&stream: &u64| unsafe { (driver.cuStreamQuery)(stream as CUstream) } == CUDA_SUCCESS;
+    with(|pool| {
+        let streams = pool.order.all().filter(|_| !captures::any())?;
+        Some(streams.iter().all(is_done))
+    })
+    .flatten()
 }
 
 /// A stream is to end.

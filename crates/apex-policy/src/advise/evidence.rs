@@ -32,6 +32,8 @@ pub struct Evidence {
     pub sequences: Vec<Sequence>,
     /// Calls by what they do.
     pub acts: Vec<Act>,
+    /// Allocations that freed memory could have served.
+    pub reuse: Reuse,
     /// Graphs that were made ready, equal ones together.
     pub graphs: Vec<GraphMade>,
     /// Copies by direction and host side.
@@ -179,6 +181,17 @@ pub struct Act {
     pub all: Calls,
     /// Those in the steady phase.
     pub steady: Calls,
+}
+
+/// Plain allocations of a program that hands no freed memory out again.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reuse {
+    /// All of them.
+    pub asked: u64,
+    /// Those that freed memory could have served.
+    pub served: Calls,
+    /// Frees of memory that could have been kept.
+    pub kept: Calls,
 }
 
 /// Graphs with the same kernels, made ready one or more times.

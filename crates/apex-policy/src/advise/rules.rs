@@ -60,6 +60,7 @@ rules! {
         implicit_synchronisation
         fusion_candidate
         allocation_churn
+        kept_memory
         pinning_in_loop
         object_churn
         tiny_copies

@@ -1,11 +1,12 @@
 //! The blocks that a program has, and those that it gave back.
 //!
 //! What lies idle is bounded: with the program's own memory it is at most a tenth more than the program ever had at once.
-//! So a pool that waits for a size that never comes again costs little. The bound is kept while no work is under way, for
-//! only then does the driver take memory back without waiting.
+//! So a pool that waits for a size that never comes again costs little. The bound is kept at each free, where the driver
+//! would wait for the device too, and before more is asked for if no work is under way. Where the device has little left
+//! for anybody, nothing lies idle.
 
 use super::{Mark, Order};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A tenth of the most that the program had at once may lie idle beside as much.
@@ -14,6 +15,12 @@ const IDLE_OF_PEAK: u64 = 10;
 const LEAST_IDLE_BYTES: u64 = 32 << 20;
 /// As many blocks may lie idle.
 const MOST_IDLE: usize = 4_096;
+/// With less than a tenth of the device free, nothing lies idle.
+const FREE_OF_DEVICE: u64 = 10;
+/// Frees between two looks at what the device has left.
+const LOOK_EVERY: u64 = 1_024;
+/// Bytes that the driver gives between two looks.
+const LOOK_EVERY_BYTES: u64 = 256 << 20;
 
 /// What an allocation asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,12 +77,29 @@ struct Idle {
 pub struct Blocks {
     live: HashMap<u64, Block, Quick>,
     idle: HashMap<Ask, Vec<Idle>, Quick>,
-    /// Where the idle blocks begin.
-    idle_at: HashSet<u64, Quick>,
+    /// Where the idle blocks begin, and their bytes.
+    idle_at: HashMap<u64, u64, Quick>,
     live_bytes: u64,
     idle_bytes: u64,
     peak_bytes: u64,
+    /// The most that program and pool had together.
+    held_peak_bytes: u64,
     freed: u64,
+    /// The device has little left.
+    is_scarce: bool,
+    /// Blocks freed until the device is to be looked at.
+    frees_until_look: u64,
+    /// Bytes that may come from the driver until then.
+    bytes_until_look: u64,
+}
+
+/// What the program had at once at most, and what it had with the blocks that lay idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peaks {
+    /// The program's own bytes.
+    pub live_bytes: u64,
+    /// With idle blocks.
+    pub held_bytes: u64,
 }
 
 impl Blocks {
@@ -96,15 +120,22 @@ impl Blocks {
         }
         self.idle_at.remove(&address);
         self.idle_bytes -= bytes(ask, pitch);
-        self.allocated(ask, address, pitch);
+        self.has(ask, address, pitch);
         Some(Taken { address, pitch })
     }
 
-    /// The program has this block.
+    /// The driver gave the program this block.
     pub fn allocated(&mut self, ask: Ask, address: u64, pitch: u64) {
+        self.bytes_until_look = self.bytes_until_look.saturating_sub(bytes(ask, pitch));
+        self.has(ask, address, pitch);
+    }
+
+    /// The program has this block.
+    fn has(&mut self, ask: Ask, address: u64, pitch: u64) {
         let block = Block { ask, pitch, is_known_elsewhere: false };
         self.live_bytes += bytes(ask, pitch);
         self.peak_bytes = self.peak_bytes.max(self.live_bytes);
+        self.held_peak_bytes = self.held_peak_bytes.max(self.live_bytes + self.idle_bytes);
         if let Some(lost) = self.live.insert(address, block) {
             // It ended in a way that nobody saw.
             self.live_bytes -= bytes(lost.ask, lost.pitch);
@@ -114,17 +145,18 @@ impl Blocks {
     /// The program frees a block.
     pub fn freed(&mut self, address: u64, order: &Order) -> Freed {
         let Some(block) = self.live.remove(&address) else {
-            return if self.idle_at.contains(&address) { Freed::Twice } else { Freed::Unknown };
+            return if self.idle_at.contains_key(&address) { Freed::Twice } else { Freed::Unknown };
         };
         let size = bytes(block.ask, block.pitch);
         self.live_bytes -= size;
-        if block.is_known_elsewhere || self.idle_at.len() >= MOST_IDLE {
+        self.freed += 1;
+        self.frees_until_look = self.frees_until_look.saturating_sub(1);
+        if block.is_known_elsewhere || self.is_scarce || self.idle_at.len() >= MOST_IDLE {
             return Freed::GoesBack;
         }
-        self.freed += 1;
         let idle = Idle { address, pitch: block.pitch, mark: order.mark(), number: self.freed };
         self.idle.entry(block.ask).or_default().push(idle);
-        self.idle_at.insert(address);
+        self.idle_at.insert(address, size);
         self.idle_bytes += size;
         Freed::Kept
     }
@@ -146,11 +178,42 @@ impl Blocks {
         }
     }
 
-    /// The idle block that the driver must have before it is asked for so many bytes more; to be asked again.
-    pub fn must_go(&mut self, more: u64) -> Option<u64> {
+    /// Whether so many bytes more, with what lies idle, would be too much.
+    #[must_use]
+    pub fn is_too_much(&self, more: u64) -> bool {
         let peak = self.peak_bytes.max(self.live_bytes + more);
         let allowed = (peak + peak / IDLE_OF_PEAK).max(self.live_bytes + more + LEAST_IDLE_BYTES);
-        (self.live_bytes + self.idle_bytes + more > allowed).then(|| self.oldest()).flatten()
+        self.is_scarce && self.idle_bytes > 0 || self.live_bytes + self.idle_bytes + more > allowed
+    }
+
+    /// The idle block that the driver must have before it is asked for so many bytes more; to be asked again.
+    pub fn must_go(&mut self, more: u64) -> Option<u64> {
+        self.is_too_much(more).then(|| self.oldest()).flatten()
+    }
+
+    /// Whether it is time to look at what the device has left: only where something lies idle, or would.
+    #[must_use]
+    pub fn is_look_due(&self) -> bool {
+        let is_due = self.frees_until_look == 0 || self.bytes_until_look == 0;
+        is_due && (self.idle_bytes > 0 || self.is_scarce)
+    }
+
+    /// The device has so many bytes left for everybody, of so many.
+    pub fn looked(&mut self, free: u64, total: u64) {
+        self.is_scarce = free < total / FREE_OF_DEVICE;
+        (self.frees_until_look, self.bytes_until_look) = (LOOK_EVERY, LOOK_EVERY_BYTES);
+    }
+
+    /// Whether an address lies in a block that the program has freed.
+    #[must_use]
+    pub fn is_idle(&self, address: u64) -> bool {
+        self.idle_at.iter().any(|(&base, &bytes)| (base..base + bytes).contains(&address))
+    }
+
+    /// What was had at most.
+    #[must_use]
+    pub fn peaks(&self) -> Peaks {
+        Peaks { live_bytes: self.peak_bytes, held_bytes: self.held_peak_bytes }
     }
 
     /// The idle block that was freed longest ago, which goes back to the driver.
@@ -273,5 +336,37 @@ mod tests {
         assert!(most > blocks.peak_bytes);
         while blocks.oldest().is_some() {}
         assert_eq!((blocks.idle_bytes, blocks.idle_at.len()), (0, 0));
+        let peaks = Peaks { live_bytes: blocks.peak_bytes, held_bytes: most };
+        assert_eq!(blocks.peaks(), peaks);
+    }
+
+    #[test]
+    fn nothing_lies_idle_where_the_device_has_little_left() {
+        let (mut blocks, order) = (Blocks::default(), Order::default());
+        blocks.allocated(ask(100), 0x1000, 0);
+        blocks.allocated(ask(100), 0x2000, 0);
+        assert_eq!(blocks.freed(0x1000, &order), Freed::Kept);
+        assert_eq!((blocks.is_idle(0x1063), blocks.is_idle(0x1064)), (true, false));
+        blocks.looked(10, 100);
+        assert!(!blocks.is_too_much(0));
+        blocks.looked(9, 100);
+        assert_eq!(blocks.must_go(0), Some(0x1000));
+        assert_eq!((blocks.must_go(0), blocks.is_too_much(0)), (None, false));
+        assert_eq!(blocks.freed(0x2000, &order), Freed::GoesBack);
+        assert!(!blocks.is_idle(0x1000));
+        blocks.looked(50, 100);
+        let looks = (0..2 * LOOK_EVERY).filter(|_| {
+            blocks.allocated(ask(100), 0x1000, 0);
+            blocks.freed(0x1000, &order);
+            let is_due = blocks.is_look_due();
+            if is_due {
+                blocks.looked(50, 100);
+            }
+            is_due
+        });
+        assert_eq!(looks.count(), 2);
+        assert!(!blocks.is_look_due());
+        blocks.allocated(ask(LOOK_EVERY_BYTES), 0x4000, 0);
+        assert!(blocks.is_look_due());
     }
 }

@@ -118,6 +118,15 @@ impl Order {
         self.active.is_within(None) && self.waits.is_empty()
     }
 
+    /// The streams that would have to be asked whether all work is done; nothing where they cannot be told.
+    #[must_use]
+    pub fn all(&self) -> Option<Vec<u64>> {
+        match self.under_way() {
+            Streams::Few(streams) => Some(streams),
+            Streams::Many => None,
+        }
+    }
+
     /// A block is freed.
     #[must_use]
     pub fn mark(&self) -> Mark {
@@ -241,6 +250,7 @@ mod tests {
         order.worked(Some(6));
         let meanwhile = order.mark();
         order.wait_ended(ticket, true);
+        assert_eq!(order.all(), Some(vec![6]));
         assert!(order.is_over(before));
         assert!(!order.is_over(meanwhile));
         assert_eq!(order.before_work(Some(6)), []);
@@ -276,6 +286,7 @@ mod tests {
         let mut order = Order::default();
         (0..=MOST as u64).for_each(|stream| order.worked(Some(stream)));
         let mark = order.mark();
+        assert_eq!(order.all(), None);
         assert!(!order.owe());
         assert!(order.wait_begins(Some(3)).is_none());
         let ticket = order.wait_begins(None).unwrap();
