@@ -51,11 +51,13 @@ def main():
     build = pathlib.Path(tempfile.mkdtemp(prefix="foreign-"))
     if (options.programs / "Common").is_dir():
         shutil.copytree(options.programs / "Common", build / "Common")
+    names = sorted({name for _, name, _ in programs})
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        errors = list(pool.map(lambda program: made(options.programs / program[1], build / program[1]), programs))
-    print(f"built {sum(not error for error in errors)} of {len(programs)}", flush=True)
+        errors = dict(zip(names, pool.map(lambda name: made(options.programs / name, build / name), names)))
+    print(f"built {sum(not error for error in errors.values())} of {len(names)}", flush=True)
     rows = []
-    for (group, name, arguments), error in zip(programs, errors):
+    for group, name, arguments in programs:
+        error = errors[name]
         row = {"group": group, "program": name, "arguments": " ".join(arguments), "error": error}
         if not error and deadline - time.monotonic() < options.program_seconds:
             row["error"] = "no time left"
@@ -102,6 +104,7 @@ def measure(row, options, folder, arguments, deadline):
         return
     kept = kept_lines(plain[0][2], plain[1][2])
     fast, seconds = [], [run[0] for run in plain]
+    own = {"plain": [own_time(run) for run in plain], "fast": []}
     under = [str(options.bundle.resolve() / "apex"), "run", f"--fast={options.fast}", "--"]
     watched = observed(options, folder, command, [])
     queued = observed(options, folder, command, [f"--fast={options.fast}"])
@@ -117,9 +120,18 @@ def measure(row, options, folder, arguments, deadline):
                 row["error"] = f"{way}: not done in time"
                 return
             (fast if way == "fast" else seconds).append(run[0])
+            own[way].append(own_time(run))
             right = right and (way == "plain" or holds(run, kept, plain[0]))
     row.update(plain_seconds=seconds, fast_seconds=fast, right=right, lines_compared=len(kept),
                ratio=statistics.median(seconds) / statistics.median(fast))
+    if all(own["plain"]) and all(own["fast"]):
+        row.update(own_seconds=own, own_ratio=statistics.median(own["plain"]) / statistics.median(own["fast"]))
+
+
+def own_time(run):
+    """What the program says that its work took, without its start; None where it says nothing."""
+    said = re.search(rb"^seconds a turn: ([0-9.]+)$", run[2], re.MULTILINE)
+    return float(said.group(1)) if said else None
 
 
 def observed(options, folder, command, words):
@@ -170,6 +182,8 @@ def line_of(row):
     word = "" if row["right"] else "DIFFERS"
     bound = (row["launch_bound"] or {}).get("share")
     word = f"launch-bound {bound:.2f}  {word}" if bound is not None else word
+    if "own_ratio" in row:
+        word = f"by its own clock {row['own_ratio']:.3f}  {word}"
     return f"{row['program']:<24} {row['ratio']:.3f}  {statistics.median(row['plain_seconds']):.2f} s  {word}"
 
 

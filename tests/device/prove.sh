@@ -11,6 +11,7 @@
 #   advice     advice on a training script, its numbers against ncu's; blocks it recommends, tried (4 minutes)
 #   foreign    the programs of the folder FOREIGN, with accelerators (FAST, default launch) and without (7 minutes)
 #   fast       launches by --fast against the driver's; the workloads' counts and outputs, eager PyTorch (9 minutes)
+#   memory     memory handed out again against the driver's; a Thrust loop, and programs of FOREIGN's group alloc (2.5 minutes)
 #
 # BUNDLE is what `cargo xtask bundle` made. What a part says is kept as OUT/PART.txt, its raw results beside it in
 # OUT/PART/; the ends of all of them are printed last.
@@ -74,8 +75,23 @@ foreign() {
         --groups "${FOREIGN_GROUPS:-}" --budget-seconds "${FOREIGN_SECONDS:-400}"
 }
 
+memory() {
+    timeout 80 "$apex" bench memory --json >bench-memory.json
+    timeout 60 python3 "$device/foreign.py" --bundle "$bundle" --programs "$device/programs" --out thrust --fast memory \
+        --groups alloc --turns 2 --budget-seconds 57
+    if [ -n "${FOREIGN:-}" ]; then
+        timeout 45 python3 "$device/foreign.py" --bundle "$bundle" --programs "$FOREIGN" --out alloc --fast memory \
+            --groups alloc --turns 2 --budget-seconds 42
+    fi
+    python3 - <<'END'
+import json
+for bar in json.load(open("bench-memory.json"))["bars"]:
+    print("holds " if bar["ok"] else "MISSED", bar["name"], f"{bar['value']:.3f}", bar["unit"], "limit", bar["limit"])
+END
+}
+
 for part in "$@"; do
-    case $part in boundary | executor | rows | sharing | advice | foreign | fast) ;; *) echo "no such part: $part" >&2; exit 2 ;; esac
+    case $part in boundary | executor | rows | sharing | advice | foreign | fast | memory) ;; *) echo "no such part: $part" >&2; exit 2 ;; esac
 done
 for part in "$@"; do
     mkdir -p "$out/$part"

@@ -19,6 +19,8 @@ pub enum Bench {
     },
     /// Launches through the queue of --fast, against the driver alone.
     Launch(BenchLaunch),
+    /// Memory handed out again by --fast, against the driver's own.
+    Memory(BenchMemory),
     /// What the collector spends on a launch at 200,000 a second, against reading the same rings and keeping nothing.
     Collect {
         /// A fifth of the launches.
@@ -58,6 +60,13 @@ pub enum Bench {
     /// One side of a comparison of launches, told by lines what to do.
     #[command(hide = true)]
     LaunchWorker {
+        /// The driver's file; the one that programs get if left out.
+        #[arg(long)]
+        library: Option<PathBuf>,
+    },
+    /// One side of a comparison of memory, told by lines what to do.
+    #[command(hide = true)]
+    MemoryWorker {
         /// The driver's file; the one that programs get if left out.
         #[arg(long)]
         library: Option<PathBuf>,
@@ -104,6 +113,19 @@ pub struct BenchLaunch {
     #[arg(long, conflicts_with = "device")]
     pub standin: bool,
     /// A tenth of the launches, and less still on the software GPU.
+    #[arg(long)]
+    pub quick: bool,
+    /// What to run on: a GPU if there is one (auto), the software GPU, or a GPU and nothing else.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub device: DeviceWord,
+    /// Print a JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchMemory {
+    /// A tenth of the work, and less still on the software GPU.
     #[arg(long)]
     pub quick: bool,
     /// What to run on: a GPU if there is one (auto), the software GPU, or a GPU and nothing else.

@@ -9,17 +9,18 @@ mod calibrate;
 mod calls;
 mod found;
 mod graphs;
-mod side;
 pub(crate) mod worker;
 
-use crate::arguments::{BenchLaunch, DeviceWord};
+use crate::arguments::BenchLaunch;
 use crate::report::Report;
-use anyhow::{Result, bail};
+use crate::side::{Side, Under};
+use anyhow::Result;
 use apex_daemon::progress::Progress;
 use found::Found;
 use serde_json::Value;
-use side::{Side, Under};
-use std::path::Path;
+
+/// The hidden worker that a side is.
+const WORKER: &str = "launch-worker";
 
 /// How much is done: turns of each side, and the work of a turn.
 struct Work {
@@ -55,12 +56,15 @@ impl Work {
 
 /// Measures.
 pub(crate) fn measure(arguments: &BenchLaunch) -> Result<Report> {
-    let under = under(arguments)?;
+    let under = match arguments.standin {
+        true => Under::StandIn,
+        false => Under::of(arguments.device)?,
+    };
     if arguments.calibrate {
         return calibrate::measure(under, arguments.quick);
     }
     let work = Work::of(under, arguments.quick);
-    let mut sides = [Side::alone(under)?, Side::fast(under)?];
+    let mut sides = [Side::alone(under, WORKER)?, Side::fast(under, WORKER, "all")?];
     let about = sides[0].about.clone();
     let mut found = Found::default();
     let mut progress = Progress::on_stderr();
@@ -84,26 +88,8 @@ pub(crate) fn measure(arguments: &BenchLaunch) -> Result<Report> {
     if queue.is_none() {
         notes.push("apex's report has nothing of a queue: it was not there".into());
     }
-    let driver = format!("CUDA {}.{}", about.driver / 1000, about.driver % 1000 / 10);
-    Ok(Report { bench: "launch", device: device(under, &about.device), driver, rows, bars, notes })
-}
-
-fn under(arguments: &BenchLaunch) -> Result<Under> {
-    let gpu = apex_daemon::find::gpu_nodes(Path::new("/"));
-    match (arguments.standin, arguments.device) {
-        (true, _) => Ok(Under::StandIn),
-        (false, DeviceWord::Gpu) if !gpu => bail!("no GPU is found here (apex doctor says why)"),
-        (false, DeviceWord::Auto | DeviceWord::Gpu) if gpu => Ok(Under::Gpu),
-        (false, _) => Ok(Under::SoftwareGpu),
-    }
-}
-
-fn device(under: Under, name: &str) -> String {
-    match under {
-        Under::Gpu => name.into(),
-        Under::SoftwareGpu => format!("software GPU ({name})"),
-        Under::StandIn => "stand-in (kernels do not run)".into(),
-    }
+    let device = under.device(&about.device);
+    Ok(Report { bench: "launch", device, driver: about.driver(), rows, bars, notes })
 }
 
 fn notes(under: Under) -> Vec<String> {

@@ -15,11 +15,13 @@ mod exec;
 mod kernels;
 mod launch;
 mod libraries;
+mod memory;
 pub mod models;
 mod predict;
 mod report;
 mod sched;
 mod shim;
+mod side;
 mod softgpu;
 mod suggestions;
 mod truth;
@@ -58,6 +60,10 @@ pub fn bench(bench: &Bench) -> Result<ExitCode> {
         Bench::Launch(arguments) => {
             show(&launch::measure(arguments)?, arguments.json, launch::print_rows)
         }
+        Bench::Memory(arguments) => {
+            show(&memory::measure(arguments)?, arguments.json, memory::print_rows)
+        }
+        Bench::MemoryWorker { library } => memory::worker::work(library.as_deref()),
         Bench::LaunchWorker { library } => launch::worker::work(library.as_deref()),
         &Bench::SchedWorker { latency, train } => sched::stand_in::work(latency, train),
         Bench::SoftgpuKernels => kernels::measure(),

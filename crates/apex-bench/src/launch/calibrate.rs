@@ -2,9 +2,10 @@
 //!
 //! The median of several turns, because a machine is now slow, now fast. A time that no driver takes is not kept.
 
-use super::side::{Side, Under};
+use super::WORKER;
 use super::worker::Order;
 use crate::report::Report;
+use crate::side::{Side, Under};
 use anyhow::{Context, Result, bail};
 use apex_core::launch_costs::{self, Costs};
 use apex_daemon::progress::Progress;
@@ -29,7 +30,7 @@ struct Turn {
 pub(super) fn measure(under: Under, quick: bool) -> Result<Report> {
     let folder = UserSetup::read().sessions.directory().map(std::path::Path::to_owned);
     let folder = folder.context("there is no place to keep it: set APEX_STATE")?;
-    let mut side = Side::alone(under)?;
+    let mut side = Side::alone(under, WORKER)?;
     let mut progress = Progress::on_stderr();
     let launches = if quick { 2_000 } else { 20_000 };
     let mut turns: Vec<Turn> = Vec::new();
@@ -67,8 +68,8 @@ pub(super) fn measure(under: Under, quick: bool) -> Result<Report> {
     });
     Ok(Report {
         bench: "launch --calibrate",
-        device: super::device(under, &about.device),
-        driver: format!("CUDA {}.{}", about.driver / 1000, about.driver % 1000 / 10),
+        device: under.device(&about.device),
+        driver: about.driver(),
         rows: vec![row],
         bars: Vec::new(),
         notes: vec![format!("kept in {}", file.display())],

@@ -2,12 +2,11 @@
 
 #![allow(unsafe_code, reason = "calls a driver library by its C functions")]
 
-use anyhow::{Context, Result, bail};
+use crate::libraries::{begin, check, driver_of};
+use anyhow::{Result, bail};
 use apex_core::time::monotonic_nanos;
-use apex_cuda::types::{
-    CUDA_ERROR_NOT_FOUND, CUDA_ERROR_NOT_SUPPORTED, CUDA_SUCCESS, CUdeviceptr, CUfunction, CUresult,
-};
-use apex_cuda::{Driver, Library};
+use apex_cuda::Driver;
+use apex_cuda::types::{CUDA_ERROR_NOT_SUPPORTED, CUdeviceptr, CUfunction, CUresult};
 use std::ffi::c_void;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -73,24 +72,9 @@ pub(super) struct Gpu {
     number: u32,
 }
 
-/// Answers for a function that a driver does not have.
-extern "C" fn absent() -> CUresult {
-    CUDA_ERROR_NOT_FOUND
-}
-
 impl Gpu {
     pub(super) fn open(library: Option<&Path>) -> Result<Gpu> {
-        let library = match library {
-            // SAFETY: whoever starts this child names a driver.
-            Some(path) => unsafe { Library::open(path) }?,
-            None => Library::of_programs().context("libcuda.so.1 is not in the loader's path")?,
-        };
-        // SAFETY: a driver has its functions with the signatures of the table.
-        let driver = unsafe {
-            Driver::from_addresses(|function| {
-                library.symbol(function.c_name()).unwrap_or(absent as *const c_void)
-            })
-        };
+        let driver = driver_of(library)?;
         let null = core::ptr::null_mut();
         let mut gpu = Gpu {
             driver,
@@ -106,15 +90,10 @@ impl Gpu {
 
     fn prepare(&mut self) -> Result<()> {
         let driver = &self.driver;
-        let (mut device, mut context, mut module) =
-            (0, core::ptr::null_mut(), core::ptr::null_mut());
+        let mut module = core::ptr::null_mut();
+        begin(driver)?;
         // SAFETY: valid places for the answers; the image is PTX text, the names end with NUL.
         unsafe {
-            check("cuInit", (driver.cuInit)(0))?;
-            check("cuDeviceGet", (driver.cuDeviceGet)(&raw mut device, 0))?;
-            let retained = (driver.cuDevicePrimaryCtxRetain)(&raw mut context, device);
-            check("cuDevicePrimaryCtxRetain", retained)?;
-            check("cuCtxSetCurrent", (driver.cuCtxSetCurrent)(context))?;
             let image = KERNELS.as_ptr().cast();
             check("cuModuleLoadData", (driver.cuModuleLoadData)(&raw mut module, image))?;
             for (place, name) in [(&mut self.four, c"four"), (&mut self.begins, c"begins")] {
@@ -140,19 +119,6 @@ impl Gpu {
         })?;
         self.flag = place.cast_const().cast();
         Ok(())
-    }
-
-    /// The device's name and the driver's version.
-    pub(super) fn describe(&self) -> (String, u64) {
-        let mut name = [0_u8; 256];
-        let mut version = 0;
-        // SAFETY: valid places for the answers, with the length of the first.
-        unsafe {
-            (self.driver.cuDeviceGetName)(name.as_mut_ptr().cast(), name.len() as i32, 0);
-            (self.driver.cuDriverGetVersion)(&raw mut version);
-        }
-        let end = name.iter().position(|&byte| byte == 0).unwrap_or(0);
-        (String::from_utf8_lossy(&name[..end]).into_owned(), u64::try_from(version).unwrap_or(0))
     }
 
     /// Launches the kernel of four arguments.
@@ -236,14 +202,4 @@ impl Gpu {
             core::hint::spin_loop();
         }
     }
-}
-
-/// An answer of the driver that is none of success, in words.
-pub(super) fn check(call: &str, answer: CUresult) -> Result<()> {
-    if answer == CUDA_SUCCESS {
-        return Ok(());
-    }
-    let name =
-        apex_cuda::types::result_name(answer).map(|name| name.to_string_lossy().into_owned());
-    bail!("{call} answered {}", name.unwrap_or_else(|| answer.to_string()))
 }

@@ -4,9 +4,9 @@
 //! counts.
 
 use super::Work;
-use super::side::Side;
 use super::worker::Order;
 use crate::report::Bar;
+use crate::side::Side;
 use anyhow::Result;
 use serde::Deserialize;
 use serde_json::{Value, json};

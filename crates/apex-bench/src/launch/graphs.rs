@@ -3,7 +3,8 @@
 
 #![allow(unsafe_code, reason = "calls a driver library by its C functions")]
 
-use super::calls::{Four, Gpu, check};
+use super::calls::{Four, Gpu};
+use crate::libraries::check;
 use anyhow::Result;
 use apex_cuda::types::{CUDA_KERNEL_NODE_PARAMS, CUgraph, CUgraphExec, CUgraphNode};
 use core::ptr::null_mut;

@@ -3,8 +3,9 @@
 //! The same program stands on both sides; only the driver that it finds differs. So both sides run the same
 //! instructions around the calls, and take turns in one run.
 
-use super::calls::{Four, Gpu, check};
+use super::calls::{Four, Gpu};
 use super::graphs::Chain;
+use crate::libraries::{check, describe};
 use anyhow::{Context, Result, bail};
 use apex_core::time::{self, Anchor, Scale, monotonic_nanos};
 use serde::{Deserialize, Serialize};
@@ -57,7 +58,7 @@ pub(crate) fn work(library: Option<&Path>) -> Result<ExitCode> {
         gpu.start_behind(0)?;
     }
     gpu.wait()?;
-    let (device, driver) = gpu.describe();
+    let (device, driver) = describe(&gpu.driver);
     println!("{}", json!({"device": device, "driver": driver, "runs_kernels": gpu.runs_kernels()}));
     for line in std::io::stdin().lock().lines() {
         let line = line.context("no more orders")?;

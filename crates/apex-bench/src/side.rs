@@ -1,26 +1,47 @@
-//! The two sides: the driver alone, and the same program under `apex run --fast`.
+//! The sides of a comparison: a hidden worker of the command on the driver alone, and the same under `apex run --fast`.
+//!
+//! A worker is told what to do by lines of JSON and answers each with a line. So sides take turns in one run.
 
-use super::worker::Order;
+use crate::arguments::DeviceWord;
 use crate::child::in_scratch;
 use crate::libraries::library;
 use anyhow::{Context, Result, bail};
 use apex_daemon::scratch::Scratch;
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// What launches are measured on.
+/// What is measured on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Under {
+pub(crate) enum Under {
     Gpu,
     SoftwareGpu,
     StandIn,
 }
 
 impl Under {
+    /// A GPU if there is one, unless told otherwise.
+    pub(crate) fn of(device: DeviceWord) -> Result<Under> {
+        let gpu = apex_daemon::find::gpu_nodes(Path::new("/"));
+        match device {
+            DeviceWord::Gpu if !gpu => bail!("no GPU is found here (apex doctor says why)"),
+            DeviceWord::Auto | DeviceWord::Gpu if gpu => Ok(Under::Gpu),
+            _ => Ok(Under::SoftwareGpu),
+        }
+    }
+
+    /// What a report calls the device of this name.
+    pub(crate) fn device(self, name: &str) -> String {
+        match self {
+            Under::Gpu => name.into(),
+            Under::SoftwareGpu => format!("software GPU ({name})"),
+            Under::StandIn => "stand-in (kernels do not run)".into(),
+        }
+    }
+
     /// The driver's file; none where programs find it by its name.
     fn library(self) -> Result<Option<PathBuf>> {
         match self {
@@ -31,42 +52,50 @@ impl Under {
     }
 }
 
-/// A process that launches.
-pub(super) struct Side {
-    name: &'static str,
+/// A worker of a comparison.
+pub(crate) struct Side {
+    name: String,
     child: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     folder: Scratch,
-    pub(super) about: About,
+    pub(crate) about: About,
 }
 
 /// What a side says of itself.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct About {
-    pub(super) device: String,
-    pub(super) driver: u64,
-    pub(super) runs_kernels: bool,
+pub(crate) struct About {
+    pub(crate) device: String,
+    pub(crate) driver: u64,
+    pub(crate) runs_kernels: bool,
+}
+
+impl About {
+    /// The driver's version, for a report.
+    pub(crate) fn driver(&self) -> String {
+        format!("CUDA {}.{}", self.driver / 1000, self.driver % 1000 / 10)
+    }
 }
 
 impl Side {
-    /// The driver alone.
-    pub(super) fn alone(under: Under) -> Result<Side> {
+    /// A worker on the driver alone.
+    pub(crate) fn alone(under: Under, worker: &str) -> Result<Side> {
         let folder = Scratch::new().context("there is no place for temporary files")?;
         let mut command = in_scratch(&folder, std::env::current_exe()?);
-        command.args(["bench", "launch-worker"]);
+        command.args(["bench", worker]);
         if let Some(library) = under.library()? {
             command.arg("--library").arg(library);
         }
-        Side::start("driver", command, folder)
+        Side::start("driver".into(), command, folder)
     }
 
-    /// Under `apex run --fast`.
-    pub(super) fn fast(under: Under) -> Result<Side> {
+    /// A worker under `apex run`, with these words of `--fast`.
+    pub(crate) fn fast(under: Under, worker: &str, words: &str) -> Result<Side> {
         let folder = Scratch::new().context("there is no place for temporary files")?;
         let apex = std::env::current_exe()?;
         let mut command = in_scratch(&folder, &apex);
-        command.args(["run", "--fast"]).arg("-o").arg(folder.path().join("session"));
+        let fast = format!("--fast={words}");
+        command.args(["run", &fast]).arg("-o").arg(folder.path().join("session"));
         command.arg(format!("--json={}", document(&folder).display()));
         command.args(match under {
             Under::Gpu => ["--device", "gpu"],
@@ -75,11 +104,11 @@ impl Side {
         if under == Under::StandIn {
             command.env("APEX_REAL_LIBCUDA", library("libapex_standin.so")?);
         }
-        command.arg("--").arg(&apex).args(["bench", "launch-worker"]);
-        Side::start("apex run --fast", command, folder)
+        command.arg("--").arg(&apex).args(["bench", worker]);
+        Side::start(format!("apex run {fast}"), command, folder)
     }
 
-    fn start(name: &'static str, mut command: Command, folder: Scratch) -> Result<Side> {
+    fn start(name: String, mut command: Command, folder: Scratch) -> Result<Side> {
         let log = File::create(log(&folder)).context("a log cannot be written")?;
         let mut child = command
             // The sides are told apart by their options alone.
@@ -100,7 +129,7 @@ impl Side {
     }
 
     /// What it answers to an order.
-    pub(super) fn does<T: for<'a> Deserialize<'a>>(&mut self, order: Order) -> Result<T> {
+    pub(crate) fn does<T: for<'a> Deserialize<'a>>(&mut self, order: impl Serialize) -> Result<T> {
         let line = serde_json::to_string(&order)?;
         let told = self.orders.as_mut().map(|orders| writeln!(orders, "{line}"));
         if told.is_none_or(|told| told.is_err()) {
@@ -119,8 +148,8 @@ impl Side {
     }
 
     /// Ends it; what its report says of the queue, where it has one.
-    pub(super) fn end(mut self) -> Result<Option<Value>> {
-        let order = serde_json::to_string(&Order::Quit)?;
+    pub(crate) fn end(mut self) -> Result<Option<Value>> {
+        let order = json!({"order": "quit"});
         let _ = self.orders.as_mut().map(|orders| writeln!(orders, "{order}"));
         self.orders = None;
         let status = self.child.wait()?;
