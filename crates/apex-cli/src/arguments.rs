@@ -375,6 +375,8 @@ pub(crate) enum Train {
     Collect(Collect),
     /// Train every model from rows, and judge them on rows they have not seen.
     Fit(Fit),
+    /// Foresee allocations: train a network on recorded ones, and judge every method on programs it has not seen.
+    Foresee(Foresee),
     /// Launches points once, for a profiler.
     #[command(hide = true)]
     LaunchPoints {
@@ -433,6 +435,31 @@ pub(crate) struct Fit {
     #[arg(long)]
     pub(crate) quick: bool,
     /// Print the scores as a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Foresee {
+    /// Sessions whose allocations are added to the file first; each is one program.
+    #[arg(value_name = "SESSION")]
+    pub(crate) sessions: Vec<String>,
+    /// File of allocations.
+    #[arg(long, value_name = "FILE", default_value = "allocations.csv")]
+    pub(crate) traces: PathBuf,
+    /// Allocations of a program that are kept at most.
+    #[arg(long, default_value_t = 1_500)]
+    pub(crate) most: usize,
+    /// Times that the network is shown all training programs; 0 judges an untrained one.
+    #[arg(long, default_value_t = 8)]
+    pub(crate) epochs: usize,
+    /// Decides first weights and order.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Only add the sessions to the file.
+    #[arg(long, requires = "sessions")]
+    pub(crate) keep: bool,
+    /// Print a JSON document.
     #[arg(long)]
     pub(crate) json: bool,
 }

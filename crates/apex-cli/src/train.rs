@@ -1,5 +1,7 @@
 //! `apex train`: measure launches, train models from them.
 
+mod foresee;
+
 use crate::arguments::{Collect, Fit, Train};
 use anyhow::{Context, Result, bail};
 use apex_bench::arguments::DeviceWord;
@@ -29,6 +31,7 @@ pub(crate) fn train(arguments: &Train) -> Result<ExitCode> {
             (None, None) => measure(collect),
         },
         Train::Fit(arguments) => train_models(arguments),
+        Train::Foresee(arguments) => foresee::foresee(arguments),
         Train::LaunchPoints { points, seed, device } => {
             ncu::launch_points(&executor(*device)?, *points, *seed)?;
             Ok(ExitCode::SUCCESS)

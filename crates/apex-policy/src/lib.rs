@@ -8,6 +8,7 @@
 pub mod advise;
 pub mod amounts;
 mod chip;
+pub mod foresee;
 pub mod gate;
 pub mod launchable;
 mod occupancy;

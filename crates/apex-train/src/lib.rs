@@ -17,6 +17,7 @@ pub mod costs;
 pub mod error;
 pub mod examples;
 pub mod fit;
+pub mod foresee;
 pub mod likeness;
 mod manifest;
 pub mod matmul;
