@@ -30,7 +30,7 @@ import time
 
 BUILD_SECONDS = 100
 LEAST_TURNS = 2
-TELLS_A_TIME = re.compile(rb"time|second|elapsed|[0-9.] ?(s|ms|us|ns|µs)\b|/s\b|flop|bandwidth|speed|rate|perf", re.I)
+TELLS_A_TIME = re.compile(r"time|second|elapsed|[0-9.] ?(s|ms|us|ns|µs)\b|/s\b|flop|bandwidth|speed|rate|perf".encode(), re.I)
 
 
 def main():
