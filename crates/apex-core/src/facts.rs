@@ -113,6 +113,12 @@ facts! {
         l2: u64,
         /// Clock of the multiprocessors in kHz.
         clock_khz: u64,
+        /// Clock of its memory in kHz.
+        memory_clock_khz: u64,
+        /// Bits of the bus to its memory.
+        bus_bits: u64,
+        /// Single-precision operations in the time of one of double precision.
+        double_ratio: u64,
     }
     /// A context, by the number that events carry.
     "context" Context {
@@ -167,6 +173,17 @@ facts! {
         /// File it was loaded from, if it was one.
         file: String,
     }
+    /// What a launch passed: the first one of its kernel and shape, where launches are looked at closely.
+    "passed" Passed {
+        /// Number of the kernel.
+        kernel: u64,
+        /// Sides of grid, block and cluster, three each, and bytes of dynamic shared memory.
+        shape: Vec<u64>,
+        /// The parameters in their order, as far as they have eight bytes or fewer; 0 for others.
+        values: Vec<u64>,
+        /// Bytes of the allocation that each points to; 0 for what points to none.
+        bytes: Vec<u64>,
+    }
     /// A graph made ready to launch.
     "graph" Graph {
         /// Its number in this process.
@@ -218,6 +235,12 @@ facts! {
         /// One sentence.
         sentence: String,
     }
+}
+
+/// Name of the file with an image's bytes, in the folder where images are kept.
+#[must_use]
+pub fn image_file(hash: u64) -> String {
+    format!("{hash:016x}.image")
 }
 
 /// Reads every whole line of a facts file. Lines that are not understood are counted.

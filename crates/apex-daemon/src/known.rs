@@ -3,7 +3,9 @@
 //! Events carry numbers; this says what the numbers mean. It grows while a program runs and is
 //! written beside the events at the end. A number that was never explained stays a number.
 
-use apex_core::facts::{Device, Fact, Fast, Foresight, Graph, Image, Kernel, LaunchCosts, Process};
+use apex_core::facts::{
+    Device, Fact, Fast, Foresight, Graph, Image, Kernel, LaunchCosts, Passed, Process,
+};
 use std::collections::BTreeMap;
 
 /// The facts of one process.
@@ -25,6 +27,8 @@ pub struct KnownProcess {
     pub images: BTreeMap<u32, Image>,
     /// Its graphs by number.
     pub graphs: BTreeMap<u32, Graph>,
+    /// What launches passed, by number of the kernel and shape; only while the session is recorded.
+    pub passed: BTreeMap<(u32, Vec<u64>), Passed>,
     /// How near predictions inside it came, where they were wanted.
     pub foresight: Option<Foresight>,
     /// What was to make it faster, where anything was.
@@ -56,6 +60,9 @@ impl KnownProcess {
             }
             Fact::Graph(graph) => {
                 self.graphs.insert(number(graph.id), graph);
+            }
+            Fact::Passed(passed) => {
+                self.passed.insert((number(passed.kernel), passed.shape.clone()), passed);
             }
             Fact::Foresight(foresight) => self.foresight = Some(foresight),
             Fact::Fast(fast) => self.fast = Some(fast),

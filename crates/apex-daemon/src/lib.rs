@@ -48,5 +48,6 @@ pub mod summary;
 pub mod user_setup;
 pub mod watch;
 mod whole_file;
+mod work;
 
 pub use error::Error;

@@ -19,6 +19,7 @@ use crate::store::destination::{Destination, Lies};
 use crate::store::{BATCH_ROWS, EventStore, write_facts};
 use crate::summarise::Tally;
 use crate::summary::{Exit, FastSummary, Kept, OwnSummary, PredictionSummary, SCHEMA, Summary};
+use crate::work;
 use apex_core::refusal::{Listener, Refusal};
 use apex_core::time::{Anchor, wall_nanos};
 use apex_policy::amounts::counted;
@@ -243,6 +244,7 @@ impl Recording {
         self.record.own = self.own();
         self.record.fast = self.fast();
         let mut summary = self.summary(wall_ns, MOST_ROWS);
+        work::complete(&mut summary, self.collector.known(), &self.rings, &mut self.names);
         self.record.own = summary.own.clone();
         self.record.devices = summary.devices.iter().map(|device| device.name.clone()).collect();
         self.record.driver.clone_from(&summary.driver);

@@ -9,6 +9,7 @@ mod evidence;
 mod finish;
 pub(crate) mod fit;
 mod kernels;
+pub(crate) mod peaks;
 mod processes;
 mod timeline;
 mod times;

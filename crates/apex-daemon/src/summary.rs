@@ -159,6 +159,15 @@ pub struct DeviceSummary {
     pub sms: u64,
     /// Bytes of its memory.
     pub memory_bytes: u64,
+    /// Single-precision operations a second at most, a multiply-add being two; null where the device does not tell.
+    #[serde(default)]
+    pub flops_per_second: Option<f64>,
+    /// The same in double precision.
+    #[serde(default)]
+    pub double_flops_per_second: Option<f64>,
+    /// Bytes a second between the device's memory and its multiprocessors at most; null where it does not tell.
+    #[serde(default)]
+    pub bytes_per_second: Option<f64>,
 }
 
 /// How busy the GPU was.
@@ -325,6 +334,35 @@ pub struct ConfigSummary {
     pub gpu: Option<GpuTime>,
     /// What follows from the shape.
     pub fit: Option<Fit>,
+    /// What one execution does; null where that is not known, and where launches were not looked at closely
+    /// (`apex run --mode advise` does).
+    #[serde(default)]
+    pub work: Option<Work>,
+    /// Why that is not known, where launches were looked at closely.
+    #[serde(default)]
+    pub work_unknown: Option<String>,
+}
+
+/// What one execution of a kernel does, by walking its warps through its PTX with what the first launch passed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// Floating-point operations; a multiply-add is two.
+    pub flops: f64,
+    /// Bytes that loads did not find in the nearest cache, and bytes stored, in whole sectors of 32. Atomics and local
+    /// memory are not counted.
+    pub bytes: f64,
+    /// Some operations are of double precision: then its rate is the bound.
+    pub double: bool,
+    /// Operations for each byte.
+    pub flops_per_byte: f64,
+    /// Operations a second, by its measured time; null where it was not timed.
+    pub flops_per_second: Option<f64>,
+    /// The least time by the roofline, in nanoseconds: all operations, or all bytes, at the device's best rate.
+    pub least_ns: Option<f64>,
+    /// What that least time comes from: `compute` or `memory`.
+    pub bound: Option<String>,
+    /// The least time over the measured one. Data that the second-level cache holds may bring it above 1.
+    pub reached: Option<f64>,
 }
 
 /// One stream.

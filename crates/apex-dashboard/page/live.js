@@ -61,6 +61,7 @@ export function live(main, _words, { listen }) {
   const view = { chosen: null, process: null };
   const heading = h("h1", {}, "Live");
   const about = h("p", { class: "about" });
+  const soFar = h("p", { class: "about" });
   const tiles = MEASURES.map((measure) => tile(measure, view));
   const processes = processTable(view, () => show(minute.latest));
   const devices = deviceTable();
@@ -68,6 +69,7 @@ export function live(main, _words, { listen }) {
   const devicePart = part("Devices", devices.element);
   const streams = lanes(minute.streams);
   const running = h("div", {},
+    soFar,
     h("div", { class: "tiles" }, tiles.map((one) => one.element)),
     part("Programs", processes.element),
     part("Kernels by GPU time", kernels.element),
@@ -88,6 +90,7 @@ export function live(main, _words, { listen }) {
     const session = frame.sessions.find((one) => one.id === view.chosen);
     const one = session.processes.find((each) => each.number === view.process) ?? session;
     say(about, aboutWords(session, one));
+    linkSoFar(soFar, session.id);
     for (const each of tiles) each.show(session, one);
     processes.update(frame.sessions.flatMap((each) => [{ session: each }, ...each.processes.map((process) => ({ session: each, process }))]));
     streams.show(session, view.process == null ? null : one.pid);
@@ -128,6 +131,14 @@ function aboutWords(session, one) {
   if (session.errors > 0) words.push(`the driver refused ${count(session.errors)} calls`);
   if (session.silent) words.push("no news: its apex run is stopped or gets no processor");
   return words.join(" · ");
+}
+
+/** Advice needs every event of the session, so it is worked out for who asks. */
+function linkSoFar(place, id) {
+  if (place.dataset.of === id) return;
+  place.dataset.of = id;
+  const link = (tab, words) => h("a", { href: `#/session/${encodeURIComponent(id)}/${tab}` }, words);
+  place.replaceChildren("So far: ", link("report", "its report"), " · ", link("advice", "advice, with what it saves"), " · ", link("timeline", "its timeline"));
 }
 
 function empty(idle, ended) {

@@ -1,6 +1,7 @@
 // One session that ran, or runs: the answers first, then every table of its report.
 import { breakdown } from "./breakdown.js";
 import { against } from "./compare.js";
+import { roofline } from "./roofline.js";
 import { scatter } from "./scatter.js";
 import { ask, h, name, note, part, pending, sentence } from "./dom.js";
 import { table } from "./tables.js";
@@ -13,6 +14,7 @@ const TABS = {
   advice: ["Advice", advice],
   timeline: ["Timeline", (summary, _advised, signal) => [timeline(summary, signal)]],
   breakdown: ["Breakdown", (summary) => [breakdown(summary)]],
+  roofline: ["Roofline", roofline],
   prediction: ["Prediction", prediction],
   downloads: ["Downloads", downloads],
 };

@@ -51,6 +51,19 @@ export function rate(value) {
   return `${value.toFixed(1)}/s`;
 }
 
+const thousands = (value, unit) => {
+  const letters = ["", "k", "M", "G", "T", "P", "E"];
+  let letter = 0;
+  while (value >= 1000 && letter + 1 < letters.length) [value, letter] = [value / 1000, letter + 1];
+  return letter === 0 ? `${Number(value.toPrecision(3))} ${unit}` : `${three(value)} ${letters[letter]}${unit}`;
+};
+
+/** Floating-point operations. */
+export const flops = (value) => (value == null ? nothing : thousands(value, "FLOP"));
+
+/** Floating-point operations a second. */
+export const flopsRate = (value) => (value == null ? nothing : thousands(value, "FLOP/s"));
+
 /** Bytes a second. */
 export const flow = (value) => (value == null ? nothing : `${bytes(value)}/s`);
 

@@ -39,6 +39,8 @@ assets! {
     "/compare.js" SCRIPT "compare.js";
     "/dom.js" SCRIPT "dom.js";
     "/live.js" SCRIPT "live.js";
+    "/plane.js" SCRIPT "plane.js";
+    "/roofline.js" SCRIPT "roofline.js";
     "/scatter.js" SCRIPT "scatter.js";
     "/scheduler.js" SCRIPT "scheduler.js";
     "/session.js" SCRIPT "session.js";

@@ -90,6 +90,7 @@ extern "C" fn forked() {
     state::forget();
     gate::forget();
     predict::forget();
+    detail::forget();
 }
 
 /// A recorded thread ends.
@@ -147,7 +148,7 @@ pub(crate) fn launch(
     });
     foresee();
     if extras.has(Extra::Detail) && result == CUDA_SUCCESS {
-        detail::launched(kernel, ended, call.arguments);
+        detail::launched(kernel, shape, ended, call.arguments);
     }
     if let Some(sample) = sample {
         let launched = sample::Launched { function, stream, started, ended, kernel, shape };
@@ -249,6 +250,7 @@ fn named(kernel: &Named) {
 /// An image of code was loaded from the program's memory.
 pub(crate) fn image_loaded(image: *const c_void, hash: u64) {
     outputs::image_loaded(image, hash);
+    detail::image_loaded(image, hash);
 }
 
 /// Code was unloaded: handles of its kernels may come back as others'.

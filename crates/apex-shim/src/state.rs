@@ -6,6 +6,7 @@ pub(crate) mod costs;
 pub(crate) mod extras;
 pub(crate) mod graphs;
 pub(crate) mod handles;
+pub(crate) mod images;
 pub(crate) mod inside;
 pub(crate) mod kernels;
 pub(crate) mod lock;

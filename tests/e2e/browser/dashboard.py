@@ -129,6 +129,35 @@ def downloaded(page, server, session):
     assert got == printed("export", "--format", "csv", session)
 
 
+def roofline(server, opened, session):
+    """Where launches are looked at closely, their work stands beside what they reached, as the report has it."""
+    with watched(opened) as page:
+        go(page, server, f"session/{session}/roofline")
+        document = json.loads(printed("report", "--json", session))
+        known = [config for config in document["configs"] if config["work"]]
+        unknown = [config for config in document["configs"] if config["work_unknown"]]
+        assert len(known) + len(unknown) == len(document["configs"]) > 0
+        work = {config["name"]: config["work"] for config in known}
+        # 16,384 sums: each reads two numbers of four bytes and writes one.
+        assert (work["vector_add"]["flops"], work["vector_add"]["bytes"]) == (16384, 12 * 16384), work
+        # The tiled product of 128 by 128: two operations for each of 128 cubed.
+        assert work["matrix_product"]["flops"] == 2 * 128**3, work
+        assert work["matrix_product"]["flops_per_byte"] > 1 > work["vector_add"]["flops_per_byte"]
+        rows = cells(page, "What each launch shape does and reaches")
+        assert [row[0] for row in rows] == [config["name"] for config in known]
+        adds = next(row for row in rows if row[0] == "vector_add")
+        assert (adds[3], adds[4]) == ("16.4 kFLOP", "192 KiB") and adds[8].endswith(" ns memory"), adds
+        assert len(cells(page, "Launch shapes of which it is not known what they do")) == len(unknown)
+        box = page.locator("canvas.scatter").bounding_box()
+        said = page.locator("main p[role=status]").first
+        places = ((x, y) for x in range(104, int(box["width"]), 20) for y in range(8, int(box["height"]), 20))
+        for x, y in places:
+            page.mouse.move(box["x"] + x, box["y"] + y)
+            if "operations for each byte, " in said.inner_text():
+                return
+        raise AssertionError("no dot was found under the pointer")
+
+
 def markup(server, opened, session):
     """A command that is markup is shown and does nothing."""
     with watched(opened) as page:
@@ -148,6 +177,7 @@ def live(server, opened):
         until(page, "/\\/s$/.test(document.querySelectorAll('.tile .value')[1].innerText)")
         kernels = lambda: cells(page, "Kernels of the chosen session")
         until(page, "document.querySelectorAll('canvas.trend').length >= 3")
+        assert page.get_by_role("link", name="advice, with what it saves").get_attribute("href").endswith("/advice")
         first = int(kernels()[0][4].replace(",", ""))
         until(
             page,
@@ -215,40 +245,53 @@ def readable(server, opened, session):
 
 
 def busy(server, opened):
-    """A million launches a second are replayed: the page keeps the pace of one that shows nothing."""
+    """A million launches a second are replayed: what the page does takes so little of a processor that 30 pictures a second
+    are no trouble. Asked of the processor's time, because a machine that is busy with other things draws nothing faster."""
     with watched(opened) as page:
-        # A machine that is busy with other things draws nothing faster.
         page.goto(server.url("icon.svg"))
-        idle = frames_per_second(page)
+        idle, _ = pace(page)
         page.goto(server.url())
         until(page, "/M\\/s$/.test(document.querySelectorAll('.tile .value')[1].innerText)")
-        frames = frames_per_second(page)
-        print(f"{frames:.0f} frames a second, {idle:.0f} of an empty page")
-        assert frames >= min(30, idle / 2), (frames, idle)
+        frames, share = pace(page)
+        print(json.dumps({"frames_per_second": frames, "of_an_empty_page": idle, "main_thread_percent_of_a_core": 100 * share}))
+        # Each of the ten pictures a second may take a thirtieth of a second.
+        assert share <= 10 / 30, (frames, idle, share)
 
 
-def frames_per_second(page):
-    return page.evaluate(
+def pace(page):
+    """Frames a second, and the share of a core that the page's main thread takes."""
+    asks = page.context.new_cdp_session(page)
+    asks.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def spent():
+        found = {one["name"]: one["value"] for one in asks.send("Performance.getMetrics")["metrics"]}
+        return found["TaskDuration"]
+
+    before = spent()
+    count, seconds = page.evaluate(
         "new Promise(done => { let count = 0; const since = performance.now();"
         " const next = now => { count += 1; now - since < 3000 ? requestAnimationFrame(next) :"
-        " done(count / (now - since) * 1000); }; requestAnimationFrame(next); })"
+        " done([count, (now - since) / 1000]); }; requestAnimationFrame(next); })"
     )
+    share = (spent() - before) / seconds
+    asks.detach()
+    return count / seconds, share
 
 
 def pictures(server, opened, folder, before, after):
     """Pictures for docs/."""
     views = {"live": "live", "report": f"session/{after}", "advice": f"session/{after}/advice",
-             "timeline": f"session/{after}/timeline", "breakdown": f"session/{after}/breakdown",
+             "timeline": f"session/{after}/timeline", "roofline": f"session/{after}/roofline",
              "compare": f"compare/{before}/{after}"}
     with watched(opened, viewport={"width": 1180, "height": 760}) as page:
         for name, view in views.items():
             go(page, server, view)
             if name == "live":
-                until(page, "import('/live.js').then(({minute}) => [...minute.curves.values()].some(one => one.points.length > 300))", patience=50)
+                until(page, "import('/live.js').then(({minute}) => [...minute.curves.values()].some(one => one.points.length > 300))")
             page.screenshot(path=f"{folder}/dashboard-{name}.png")
 
 
-LOOKS = {look.__name__: look for look in [kept_sessions, markup, live, sharing, readable, busy, pictures]}
+LOOKS = {look.__name__: look for look in [kept_sessions, roofline, markup, live, sharing, readable, busy, pictures]}
 
 
 def main():

@@ -52,9 +52,21 @@ fn the_page_shows_what_the_commands_print() {
 }
 
 #[test]
+fn the_roofline_shows_what_launches_do_and_reach() {
+    let place = Place::new();
+    let (program, arguments) = steps(["20", "0", "4"]);
+    let watched = place.watch_with(&["--mode", "advise"], &program, &arguments);
+    watched.ended.check_success();
+    look(&place, "roofline", &[&watched.summary().session]);
+}
+
+#[test]
 fn the_page_can_be_read_by_everybody() {
     let place = Place::new();
-    let session = kept(&place, ["30", "0", "4"]);
+    let (program, arguments) = steps(["30", "0", "4"]);
+    let watched = place.watch_with(&["--mode", "advise"], &program, &arguments);
+    watched.ended.check_success();
+    let session = watched.summary().session;
     kept(&place, ["30", "0", "4"]);
     let (program, arguments) = steps(["100000", "1000", "2"]);
     let running = place.start_watched(&[], &program, &arguments);

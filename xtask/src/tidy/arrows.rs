@@ -23,7 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("apex-libcuda", &["apex-cuda", "apex-softgpu"]),
     ("apex-cudart", &["apex-cuda"]),
     ("apex-doors", &[]),
-    ("apex-daemon", &["apex-core", "apex-cuda", "apex-models", "apex-policy"]),
+    ("apex-daemon", &["apex-core", "apex-cuda", "apex-models", "apex-policy", "apex-ptx"]),
     ("apex-dashboard", &["apex-daemon"]),
     ("apex-exec", &["apex-core", "apex-cuda", "apex-models", "apex-policy", "apex-ptx"]),
     ("apex-train", &["apex-core", "apex-exec", "apex-models", "apex-policy", "apex-ptx"]),

@@ -129,7 +129,7 @@ fn described<'a>(
 
 /// The bytes of an image: what the driver was given, or the file that it was named.
 fn bytes(ran: &Ran, image: &facts::Image) -> Result<Vec<u8>, String> {
-    let kept = ran.images.join(format!("{:016x}.image", image.hash));
+    let kept = ran.images.join(facts::image_file(image.hash));
     let path = if kept.exists() { kept.as_path() } else { Path::new(&image.file) };
     std::fs::read(path).map_err(|_| "there is no PTX of it".to_owned())
 }

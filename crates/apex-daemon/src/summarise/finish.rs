@@ -5,6 +5,7 @@
 
 use super::Tally;
 use super::busy::device_name;
+use super::peaks::{bytes_per_second, double_flops_per_second, flops_per_second};
 use super::times::{Times, share};
 use crate::known::Known;
 use crate::names::Demangled;
@@ -332,6 +333,9 @@ fn devices(known: &Known) -> Vec<DeviceSummary> {
             capability: format!("{}.{}", device.major, device.minor),
             sms: device.sms,
             memory_bytes: device.memory,
+            flops_per_second: flops_per_second(device),
+            double_flops_per_second: double_flops_per_second(device),
+            bytes_per_second: bytes_per_second(device),
         };
         if !found.iter().any(|other| other.uuid == summary.uuid && other.name == summary.name) {
             found.push(summary);

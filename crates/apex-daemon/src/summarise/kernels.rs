@@ -74,6 +74,8 @@ impl Tally {
                 calls: config.executed,
                 gpu: own.map(|mean| gpu_time(mean, total_ns)),
                 fit,
+                work: None,
+                work_unknown: None,
             });
         }
         self.graph_kernels(known, names, &mut named);

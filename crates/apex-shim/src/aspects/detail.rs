@@ -1,4 +1,7 @@
-//! What advice needs beyond a plain record: the pointers that launches pass, and what uploads contain.
+//! What advice needs beyond a plain record: what launches pass, what uploads contain, and the code of kernels.
+//!
+//! Of every launch the pointers are noted; of the first one of each kernel and shape all that it passes, because with the
+//! kernel's text that tells what its warps do. The text is kept beside the rings, up to [`MOST_CODE`] of it.
 //!
 //! Off unless it is asked for (`APEX_DETAIL`), and then not on the way of a launch. Where it is on, a launch takes a lock and an upload a system call and an allocation: a program is looked at closely
 //! then, and its report says what that cost.
@@ -8,22 +11,54 @@
 //! in their parameters.
 
 use crate::aspects::moments::Copied;
+use crate::driver::driver;
+use crate::settings::knobs;
 use crate::state::{
     extras::{self, Extra},
+    images,
     kernels::Named,
     lock::{Lock, locked},
-    process::guard,
+    process::{guard, tell},
     thread,
 };
-use apex_core::KernelId;
-use apex_core::event::{CallId, Direction, Event, Head, POINTERS, What};
-use apex_core::time;
+use apex_core::event::{CallId, Direction, Event, Head, LaunchShape, POINTERS, What};
+use apex_core::facts::{Fact, Passed};
+use apex_core::{KernelId, time};
 use apex_cuda::foreign::{self, Piece};
-use apex_cuda::types::c_void;
-use std::collections::HashMap;
+use apex_cuda::types::{CUDA_SUCCESS, CUdeviceptr, c_void};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes of code that are kept of one process: they lie in memory until it has ended.
+const MOST_CODE: usize = 64 << 20;
+static CODE: AtomicUsize = AtomicUsize::new(0);
+
+/// Shapes of which it is told what they passed.
+const MOST_SHAPES: usize = 4096;
 
 /// Sizes of each kernel's parameters.
 static SIZES: Lock<Option<HashMap<u32, Vec<u32>>>> = Lock::new(None);
+/// Kernels with shapes of which it was told what they passed.
+static PASSED: Lock<Option<HashSet<(u32, LaunchShape)>>> = Lock::new(None);
+
+/// In a forked child: its facts are its own.
+pub(crate) fn forget() {
+    if let Some(mut passed) = locked(&PASSED) {
+        *passed = None;
+    }
+    CODE.store(0, Ordering::Relaxed);
+}
+
+/// An image of code was loaded from the program's memory.
+pub(crate) fn image_loaded(image: *const c_void, hash: u64) {
+    if !extras::has(Extra::Detail) {
+        return;
+    }
+    let left = MOST_CODE.saturating_sub(CODE.load(Ordering::Relaxed));
+    if let Some(rings) = knobs().rings.as_deref() {
+        CODE.fetch_add(images::keep(rings, image, hash, left), Ordering::Relaxed);
+    }
+}
 
 /// A kernel got its number: its parameters are known from here on.
 pub(crate) fn named(named: &Named) {
@@ -39,19 +74,90 @@ pub(crate) fn named(named: &Named) {
 
 /// A launch has been recorded: notes the pointers among its arguments, which are null or a list of places.
 #[cold]
-pub(crate) fn launched(kernel: KernelId, ended: u64, arguments: *mut *mut c_void) {
-    if arguments.is_null() {
-        return;
-    }
+pub(crate) fn launched(
+    kernel: KernelId,
+    shape: LaunchShape,
+    ended: u64,
+    arguments: *mut *mut c_void,
+) {
     guard(|| {
         let mut pointers = [0; POINTERS];
+        let mut values = None;
         {
             let Some(sizes) = locked(&SIZES) else { return };
             let Some(sizes) = sizes.as_ref().and_then(|all| all.get(&kernel.0)) else { return };
+            // A kernel without parameters is passed nothing; others are passed theirs in another form.
+            if arguments.is_null() && !sizes.is_empty() {
+                return;
+            }
             find_pointers(arguments as u64, sizes, &mut pointers);
+            if is_first(kernel, shape) {
+                values = find_values(arguments as u64, sizes);
+            }
         }
-        push(ended, What::Passed { kernel, pointers });
+        if !arguments.is_null() {
+            push(ended, What::Passed { kernel, pointers });
+        }
+        if let Some(values) = values {
+            tell_passed(kernel, &shape, values);
+        }
     });
+}
+
+/// Whether nothing was told yet of this kernel in this shape; from here on it was.
+fn is_first(kernel: KernelId, shape: LaunchShape) -> bool {
+    let Some(mut passed) = locked(&PASSED) else { return false };
+    let passed = passed.get_or_insert_default();
+    passed.len() < MOST_SHAPES && passed.insert((kernel.0, shape))
+}
+
+/// The driver is asked for the allocation of each value that can be an address. No lock is held: it may call back.
+fn tell_passed(kernel: KernelId, shape: &LaunchShape, values: Vec<u64>) {
+    let bytes_at = |&value: &u64| {
+        let (mut base, mut bytes): (CUdeviceptr, usize) = (0, 0);
+        // SAFETY: valid places for the answers; an address that belongs to nothing is refused.
+        let found = can_be_address(value)
+            && unsafe {
+                (driver().cuMemGetAddressRange_v2)(
+                    &raw mut base,
+                    &raw mut bytes,
+                    value as CUdeviceptr,
+                )
+            } == CUDA_SUCCESS;
+        if found { bytes as u64 } else { 0 }
+    };
+    let bytes = values.iter().map(bytes_at).collect();
+    let LaunchShape { grid, block, cluster, dynamic_shared } = *shape;
+    let sides = grid.into_iter().chain(block.map(u32::from)).chain(cluster.map(u32::from));
+    let shape = sides.chain([dynamic_shared]).map(u64::from).collect();
+    tell(&Fact::Passed(Passed { kernel: u64::from(kernel.0), shape, values, bytes }));
+}
+
+/// The values of parameters of eight bytes or fewer, and 0 for others; none where memory is not there.
+fn find_values(arguments: u64, sizes: &[u32]) -> Option<Vec<u64>> {
+    let mut places = vec![0; 8 * sizes.len()];
+    if foreign::read(arguments, &mut places) < places.len() {
+        return None;
+    }
+    let is_small = |size: u32| (1..=8).contains(&size);
+    let small = words(&places).zip(sizes).filter(|(_, size)| is_small(**size));
+    let pieces: Vec<Piece> =
+        small.map(|(address, &size)| Piece { address, bytes: size as usize }).collect();
+    let mut read = vec![0; pieces.iter().map(|piece| piece.bytes).sum()];
+    if !foreign::gather(&pieces, &mut read) {
+        return None;
+    }
+    let mut rest = &read[..];
+    let value = |&size: &u32| {
+        let mut whole = [0; 8];
+        if is_small(size) {
+            let (own, others) = rest.split_at(size as usize);
+            whole[..own.len()].copy_from_slice(own);
+            rest = others;
+        }
+        u64::from_le_bytes(whole)
+    };
+    Some(sizes.iter().map(value).collect())
 }
 
 /// A copy has been made: notes a digest of the bytes of an upload. Called before the upload itself is recorded; the
@@ -192,5 +298,22 @@ mod tests {
         find_pointers(places.as_mut_ptr() as u64, &[8, 8, 24], &mut found);
         find_pointers(16, &[8, 8, 24], &mut found);
         assert_eq!(found, [0; POINTERS]);
+    }
+
+    #[test]
+    fn values_are_read_where_they_are_small() {
+        let (a, n, both, flag) = (0x7f00_1000_0000_u64, 7_u32, [1_u64, 2], 3_u8);
+        let mut places: [*mut c_void; 4] = [
+            (&raw const a).cast_mut().cast(),
+            (&raw const n).cast_mut().cast(),
+            (&raw const both).cast_mut().cast(),
+            (&raw const flag).cast_mut().cast(),
+        ];
+        let sizes = [8, 4, 16, 1];
+        let found = find_values(places.as_mut_ptr() as u64, &sizes);
+        assert_eq!(found, Some(vec![a, 7, 0, 3]));
+        places[1] = core::ptr::without_provenance_mut(16);
+        assert_eq!(find_values(places.as_mut_ptr() as u64, &sizes), None);
+        assert_eq!(find_values(16, &sizes), None);
     }
 }

@@ -7,15 +7,15 @@
 use crate::aspects::moments::{Copied, Form};
 use crate::driver::driver;
 use crate::settings::knobs;
-use crate::state::outputs::{count, write};
+use crate::state::outputs::count;
 use crate::state::streams::PER_THREAD_STREAM;
 use crate::state::{
     captures,
     extras::{self, Extra},
+    images,
 };
 use apex_core::event::Direction;
 use apex_core::outputs::hash;
-use apex_cuda::image::{ImageKind, copy_at};
 use apex_cuda::types::*;
 
 /// Images beyond this size are libraries whose kernels nobody tunes.
@@ -89,21 +89,9 @@ fn is_host(address: u64) -> bool {
 
 /// An image of code was loaded: kept for whoever wants to read it; one that is kept already is left alone.
 pub(crate) fn image_loaded(image: *const c_void, hash: u64) {
-    if extras::has(Extra::Outputs) {
-        keep_image(image, hash);
-    }
-}
-
-#[cold]
-fn keep_image(image: *const c_void, hash: u64) {
-    let Some(folder) = knobs().outputs.as_deref() else { return };
-    let path = folder.join(format!("{hash:016x}.image"));
-    if path.exists() {
-        return;
-    }
-    if let Some((kind, bytes)) = copy_at(image, LARGEST_IMAGE)
-        && kind != ImageKind::Cubin
+    if extras::has(Extra::Outputs)
+        && let Some(folder) = knobs().outputs.as_deref()
     {
-        write(&path, &bytes);
+        images::keep(folder, image, hash, LARGEST_IMAGE);
     }
 }

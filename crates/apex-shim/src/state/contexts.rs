@@ -146,5 +146,8 @@ fn describe(device: CUdevice) -> facts::Device {
         memory: memory as u64,
         l2: attribute(38),
         clock_khz: attribute(13),
+        memory_clock_khz: attribute(36),
+        bus_bits: attribute(37),
+        double_ratio: attribute(87),
     }
 }

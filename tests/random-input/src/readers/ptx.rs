@@ -1,8 +1,10 @@
-//! PTX, as the software GPU loads it and as tuning looks at it.
+//! PTX, as the software GPU loads it, as tuning looks at it and as it is walked for what its launches do.
 
 use super::{Examples, Read, Reader, no_variables, project};
 use anyhow::Result;
 use apex_engine::Module;
+use apex_ptx::tree::Function;
+use apex_ptx::walk::{Launch, Program, walk};
 use std::fs;
 use std::path::Path;
 
@@ -95,6 +97,7 @@ fn open(_: &Examples, _: &Path) -> Result<Read> {
         if let Ok(module) = apex_ptx::parse(&text) {
             for function in module.functions() {
                 apex_ptx::reshape::reshape(&module, function);
+                walk_through(function, &module);
             }
         }
         let start = (memory.as_mut_ptr() as u64).next_multiple_of(PAGE);
@@ -103,4 +106,21 @@ fn open(_: &Examples, _: &Path) -> Result<Read> {
         });
         loaded.is_ok()
     }))
+}
+
+/// Walks a launch of a function, with odd sides and with parameters that mean nothing.
+fn walk_through(function: &Function, module: &apex_ptx::tree::Module) {
+    let Some(program) = Program::new(function, module.variables()) else { return };
+    let count = program.pointers().len();
+    let parameters: Vec<Option<u64>> =
+        (0..count as u64).map(|nth| (nth % 3 != 2).then_some(nth << 40 | 100)).collect();
+    let launch = Launch {
+        grid: [u32::MAX, 3, 0],
+        block: [33, 1, 2],
+        dynamic_shared: 100,
+        sharing: 8,
+        parameters: &parameters,
+        bytes: &vec![1 << 20; count],
+    };
+    let _ = walk(&program, &launch);
 }
