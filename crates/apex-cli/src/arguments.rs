@@ -319,6 +319,14 @@ pub(crate) struct Dashboard {
     /// Show the page in the browser.
     #[arg(long)]
     pub(crate) open: bool,
+    /// Push the metrics of /metrics to this collector of OpenTelemetry, such as http://localhost:4318.
+    #[cfg(feature = "otlp")]
+    #[arg(long, value_name = "URL")]
+    pub(crate) otlp: Option<apex_dashboard::Collector>,
+    /// Seconds between two pushes.
+    #[cfg(feature = "otlp")]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) otlp_seconds: u64,
 }
 
 #[derive(Debug, Args)]

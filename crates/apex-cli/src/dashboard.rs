@@ -22,6 +22,8 @@ pub(crate) fn dashboard(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let dashboard = Dashboard::bind(listen, certificate.as_ref(), places).with_context(|| {
         format!("the dashboard cannot listen at {listen} (--listen names another address)")
     })?;
+    #[cfg(feature = "otlp")]
+    let dashboard = pushing(dashboard, arguments);
     let link = dashboard.link();
     if !listen.ip().is_loopback() && certificate.is_none() {
         say(
@@ -38,6 +40,16 @@ pub(crate) fn dashboard(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     std::thread::Builder::new().name("apex-signals".into()).spawn(wait)?;
     dashboard.serve()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The same dashboard, which also pushes its metrics where that is asked for.
+#[cfg(feature = "otlp")]
+fn pushing(mut dashboard: Dashboard, arguments: &Arguments) -> Dashboard {
+    if let Some(collector) = arguments.otlp.clone() {
+        let every = std::time::Duration::from_secs(arguments.otlp_seconds);
+        dashboard.push(apex_dashboard::Push { collector, every });
+    }
+    dashboard
 }
 
 /// Shows a link in the user's browser, whichever that is; without one the link is on the terminal.

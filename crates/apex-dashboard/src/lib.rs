@@ -15,8 +15,12 @@ mod frame;
 mod kept;
 mod live;
 mod metrics;
+#[cfg(feature = "otlp")]
+mod otlp;
 
 pub use encrypted::Certificate;
+#[cfg(feature = "otlp")]
+pub use otlp::{Collector, Push};
 
 use access::Access;
 use apex_daemon::session::KeptSessions;
@@ -51,6 +55,8 @@ pub struct Dashboard {
     access: Access,
     places: Places,
     tls: Option<TlsAcceptor>,
+    #[cfg(feature = "otlp")]
+    push: Option<Push>,
     stop: Stop,
 }
 
@@ -89,7 +95,22 @@ impl Dashboard {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let access = Access::for_address(address, tls.is_some())?;
-        Ok(Dashboard { listener, address, access, places, tls, stop: Stop::default() })
+        Ok(Dashboard {
+            listener,
+            address,
+            access,
+            places,
+            tls,
+            #[cfg(feature = "otlp")]
+            push: None,
+            stop: Stop::default(),
+        })
+    }
+
+    /// Pushes the metrics too, from the moment that it serves.
+    #[cfg(feature = "otlp")]
+    pub fn push(&mut self, push: Push) {
+        self.push = Some(push);
     }
 
     /// Where a browser finds it, with the token where one is needed.
@@ -137,6 +158,10 @@ impl Dashboard {
             live,
             rings: self.places.rings.into(),
         };
+        #[cfg(feature = "otlp")]
+        if let Some(push) = self.push {
+            push.start(Arc::clone(&shared.rings))?;
+        }
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(self.listener)?;
             let routes = routes(shared, self.access);

@@ -1,8 +1,11 @@
-//! `/metrics`: the running sessions for Prometheus, in its text form.
+//! What runs, as metrics: for Prometheus to fetch at `/metrics`, and to push ([`crate::otlp`]).
 //!
-//! Names are those of OpenTelemetry's `hw.gpu.*` as Prometheus writes them, and `apex_*` for what only apex knows. The
-//! number of series is bounded: sessions and processes that run now, and the [`KERNELS`] heaviest kernels of all. A
-//! name of a program or a kernel is a label's value, escaped as the form wants it.
+//! Names are those of OpenTelemetry's `hw.gpu.*`, and `apex.*` for what only apex knows; each form writes them as it is
+//! used to. The number of series is bounded: sessions and processes that run now, and the [`KERNELS`] heaviest kernels of
+//! all. Sums count from the start of their session and never fall, so one that was not fetched is made up for by the next;
+//! an estimate that is corrected later is no sum.
+
+mod text;
 
 use crate::Shared;
 use crate::answer::{self, FAILED};
@@ -13,7 +16,6 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Kernels with series of their own.
@@ -25,7 +27,7 @@ const LETTERS: usize = 120;
 
 pub(crate) async fn page(State(shared): State<Shared>) -> Response {
     let rings = Arc::clone(&shared.rings);
-    let text = tokio::task::spawn_blocking(move || text(&snapshots(&rings))).await;
+    let text = tokio::task::spawn_blocking(move || text::of(&families(&snapshots(&rings)))).await;
     match text {
         Ok(text) => {
             ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
@@ -34,54 +36,90 @@ pub(crate) async fn page(State(shared): State<Shared>) -> Response {
     }
 }
 
+/// What a number of a family says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// So much now.
+    Level,
+    /// So much since the start.
+    Sum,
+}
+
+/// Units, by their names in OpenTelemetry and at the end of a name in Prometheus.
+#[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "only a push says all of it"))]
+pub(crate) struct Unit {
+    pub(crate) code: &'static str,
+    pub(crate) ending: &'static str,
+}
+
+const COUNT: Unit = Unit { code: "1", ending: "" };
+const BYTES: Unit = Unit { code: "By", ending: "_bytes" };
+const SECONDS: Unit = Unit { code: "s", ending: "_seconds" };
+
+/// Labels, by their names in OpenTelemetry and in Prometheus.
+#[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "only a push says all of it"))]
+pub(crate) struct Label {
+    pub(crate) attribute: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) is_number: bool,
+}
+
+const SESSION: Label = Label { attribute: "apex.session", label: "session", is_number: false };
+const PID: Label = Label { attribute: "process.pid", label: "pid", is_number: true };
+const PROGRAM: Label =
+    Label { attribute: "process.executable.name", label: "program", is_number: false };
+const KERNEL: Label = Label { attribute: "apex.kernel", label: "kernel", is_number: false };
+const HW_ID: Label = Label { attribute: "hw.id", label: "hw_id", is_number: false };
+const HW_NAME: Label = Label { attribute: "hw.name", label: "hw_name", is_number: false };
+
 /// A family of series.
-struct Family {
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
-    lines: String,
+pub(crate) struct Family {
+    pub(crate) name: &'static str,
+    pub(crate) unit: Unit,
+    pub(crate) kind: Kind,
+    pub(crate) help: &'static str,
+    pub(crate) series: Vec<Series>,
+}
+
+/// One number of a family.
+#[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "only a push says all of it"))]
+pub(crate) struct Series {
+    pub(crate) labels: Vec<(&'static Label, String)>,
+    pub(crate) value: f64,
+    /// Whatever it counts began then, in nanoseconds since 1970.
+    pub(crate) since_unix_ns: u64,
 }
 
 impl Family {
-    fn new(name: &'static str, kind: &'static str, help: &'static str) -> Family {
-        Family { name, kind, help, lines: String::new() }
+    fn new(name: &'static str, unit: Unit, kind: Kind, help: &'static str) -> Family {
+        Family { name, unit, kind, help, series: Vec::new() }
     }
 
-    fn add(&mut self, labels: &[(&str, &str)], value: f64) {
-        let labels: Vec<String> =
-            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-        let _ = writeln!(self.lines, "{}{{{}}} {value}", self.name, labels.join(","));
-    }
-
-    fn write(&self, text: &mut String) {
-        let Family { name, kind, help, lines } = self;
-        if !lines.is_empty() {
-            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{lines}");
-        }
+    fn add(&mut self, since_unix_ns: u64, labels: &[(&'static Label, &str)], value: f64) {
+        let labels = labels.iter().map(|(label, value)| (*label, (*value).to_owned())).collect();
+        self.series.push(Series { labels, value, since_unix_ns });
     }
 }
 
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+/// All families that have any series.
+pub(crate) fn families(snapshots: &[Snapshot]) -> Vec<Family> {
+    let mut sessions = Family::new("apex.sessions", COUNT, Kind::Level, "Sessions that run now.");
+    sessions.add(0, &[], snapshots.len() as f64);
+    let mut all = vec![sessions];
+    all.extend(devices(snapshots));
+    all.extend(of_sessions(snapshots));
+    all.extend(of_processes(snapshots));
+    all.extend(of_kernels(snapshots));
+    all.retain(|family| !family.series.is_empty());
+    all
 }
 
-fn text(snapshots: &[Snapshot]) -> String {
-    let mut text = String::new();
-    let mut sessions = Family::new("apex_sessions", "gauge", "Sessions that run now.");
-    let _ = writeln!(sessions.lines, "apex_sessions {}", snapshots.len());
-    sessions.write(&mut text);
-    devices(snapshots, &mut text);
-    of_sessions(snapshots, &mut text);
-    of_processes(snapshots, &mut text);
-    of_kernels(snapshots, &mut text);
-    text
-}
-
-fn devices(snapshots: &[Snapshot], text: &mut String) {
-    let mut limit = Family::new("hw_gpu_memory_limit_bytes", "gauge", "Memory of the device.");
+fn devices(snapshots: &[Snapshot]) -> [Family; 2] {
+    let mut limit = Family::new("hw.gpu.memory.limit", BYTES, Kind::Level, "Memory of the device.");
     let mut usage = Family::new(
-        "hw_gpu_memory_usage_bytes",
-        "gauge",
+        "hw.gpu.memory.usage",
+        BYTES,
+        Kind::Level,
         "Memory that programs under apex hold on the device.",
     );
     let mut found: BTreeMap<&str, (&DeviceSummary, u64)> = BTreeMap::new();
@@ -95,42 +133,44 @@ fn devices(snapshots: &[Snapshot], text: &mut String) {
         }
     }
     for (uuid, (device, bytes)) in found {
-        let labels = [("hw_id", uuid), ("hw_name", &device.name)];
-        limit.add(&labels, device.memory_bytes as f64);
-        usage.add(&labels, bytes as f64);
+        let labels = [(&HW_ID, uuid), (&HW_NAME, &*device.name)];
+        limit.add(0, &labels, device.memory_bytes as f64);
+        usage.add(0, &labels, bytes as f64);
     }
-    limit.write(text);
-    usage.write(text);
+    [limit, usage]
 }
 
-fn of_sessions(snapshots: &[Snapshot], text: &mut String) {
-    let mut lost = Family::new("apex_lost_events_total", "counter", "Events that no count has.");
-    let mut events = Family::new("apex_events_total", "counter", "Events that were recorded.");
-    let mut errors =
-        Family::new("apex_driver_errors_total", "counter", "Calls that the driver refused.");
+fn of_sessions(snapshots: &[Snapshot]) -> [Family; 3] {
+    let sum = |name, help| Family::new(name, COUNT, Kind::Sum, help);
+    let mut lost = sum("apex.lost_events", "Events that no count has.");
+    let mut events = sum("apex.events", "Events that were recorded.");
+    let mut errors = sum("apex.driver_errors", "Calls that the driver refused.");
     for Snapshot { summary, .. } in snapshots {
-        let labels = [("session", &*summary.session)];
-        lost.add(&labels, summary.own.missing() as f64);
-        events.add(&labels, summary.own.events as f64);
-        errors.add(&labels, summary.errors.iter().map(|error| error.count).sum::<u64>() as f64);
+        let (since, labels) = (summary.started_unix_ns, [(&SESSION, &*summary.session)]);
+        lost.add(since, &labels, summary.own.missing() as f64);
+        events.add(since, &labels, summary.own.events as f64);
+        let refused = summary.errors.iter().map(|error| error.count).sum::<u64>();
+        errors.add(since, &labels, refused as f64);
     }
-    [lost, events, errors].iter().for_each(|family| family.write(text));
+    [lost, events, errors]
 }
 
-fn of_processes(snapshots: &[Snapshot], text: &mut String) {
+fn of_processes(snapshots: &[Snapshot]) -> [Family; 6] {
     let seconds = |nanos: u64| nanos as f64 / 1e9;
     let count = |number: u64| number as f64;
+    let sum = |name, unit, help| Family::new(name, unit, Kind::Sum, help);
     let mut families = [
-        Family::new("apex_launches_total", "counter", "Launches, graph launches included."),
-        Family::new("apex_kernels_total", "counter", "Kernels that ran."),
-        Family::new("apex_gpu_seconds_total", "counter", "GPU time of kernels, estimated."),
+        sum("apex.launches", COUNT, "Launches, graph launches included."),
+        sum("apex.kernels", COUNT, "Kernels that ran."),
+        sum("apex.gpu", SECONDS, "GPU time of kernels, estimated."),
+        sum("apex.waited", SECONDS, "Time that threads waited for the GPU."),
+        sum("apex.copied", BYTES, "Bytes copied and set."),
         Family::new(
-            "apex_waited_seconds_total",
-            "counter",
-            "Time that threads waited for the GPU.",
+            "apex.device_memory",
+            BYTES,
+            Kind::Level,
+            "Device memory that the process holds.",
         ),
-        Family::new("apex_copied_bytes_total", "counter", "Bytes copied and set."),
-        Family::new("apex_device_memory_bytes", "gauge", "Device memory that the process holds."),
     ];
     let running = snapshots.iter().flat_map(|snapshot| {
         let of = move |process| (snapshot, process);
@@ -140,58 +180,62 @@ fn of_processes(snapshots: &[Snapshot], text: &mut String) {
         let pid = process.pid.to_string();
         let program = process.executable.rsplit('/').next().unwrap_or_default();
         let program = shorten(program, LETTERS);
-        let labels =
-            [("session", &*snapshot.summary.session), ("pid", &*pid), ("program", &*program)];
+        let session = &*snapshot.summary.session;
+        let labels = [(&SESSION, session), (&PID, &*pid), (&PROGRAM, &*program)];
         let values = [
             count(process.launches),
             count(process.kernels_executed),
-            seconds(process.kernel_ns),
+            seconds(process.given_ns),
             seconds(process.waited_ns),
             count(process.copied_bytes),
             count(process.device_live_bytes),
         ];
+        let since = snapshot.summary.started_unix_ns;
         for (family, value) in families.iter_mut().zip(values) {
-            family.add(&labels, value);
+            family.add(since, &labels, value);
         }
     }
-    families.iter().for_each(|family| family.write(text));
+    families
 }
 
-fn of_kernels(snapshots: &[Snapshot], text: &mut String) {
-    let mut calls = Family::new("apex_kernel_calls_total", "counter", "Executions of a kernel.");
+fn of_kernels(snapshots: &[Snapshot]) -> [Family; 2] {
+    let mut calls = Family::new("apex.kernel_calls", COUNT, Kind::Sum, "Executions of a kernel.");
     let mut time = Family::new(
-        "apex_kernel_gpu_seconds_total",
-        "counter",
-        "GPU time of a kernel, estimated from its timed launches.",
+        "apex.kernel_gpu",
+        SECONDS,
+        Kind::Level,
+        "GPU time of a kernel, estimated from its timed launches so far.",
     );
     let of_session = |snapshot| {
         let Snapshot { summary, .. }: &Snapshot = snapshot;
-        summary.kernels.iter().map(|kernel| (&*summary.session, kernel))
+        summary.kernels.iter().map(move |kernel| (summary, kernel))
     };
-    let mut kernels: Vec<(&str, &KernelSummary)> = snapshots.iter().flat_map(of_session).collect();
+    let mut kernels: Vec<_> = snapshots.iter().flat_map(of_session).collect();
     let weight = |kernel: &KernelSummary| kernel.gpu.as_ref().map_or(0.0, |gpu| gpu.total_ns);
     kernels.sort_by(|(_, a), (_, b)| weight(b).total_cmp(&weight(a)).then(b.calls.cmp(&a.calls)));
     // Two kernels may differ only where their names are cut: one series for both.
-    let mut series: BTreeMap<(&str, String), (u64, f64)> = BTreeMap::new();
-    for (session, kernel) in kernels.into_iter().take(KERNELS) {
-        let sums = series.entry((session, shorten(&kernel.name, LETTERS))).or_default();
-        *sums = (sums.0 + kernel.calls, sums.1 + weight(kernel) / 1e9);
+    let mut series: BTreeMap<(&str, String), (u64, u64, f64)> = BTreeMap::new();
+    for (summary, kernel) in kernels.into_iter().take(KERNELS) {
+        let key = (&*summary.session, shorten(&kernel.name, LETTERS));
+        let (since, executed, seconds) = series.entry(key).or_default();
+        *since = summary.started_unix_ns;
+        *executed += kernel.calls;
+        *seconds += weight(kernel) / 1e9;
     }
-    for ((session, name), (executed, seconds)) in &series {
-        let labels = [("session", *session), ("kernel", name)];
-        calls.add(&labels, *executed as f64);
-        time.add(&labels, *seconds);
+    for ((session, name), (since, executed, seconds)) in &series {
+        let labels = [(&SESSION, *session), (&KERNEL, &**name)];
+        calls.add(*since, &labels, *executed as f64);
+        time.add(*since, &labels, *seconds);
     }
-    calls.write(text);
-    time.write(text);
+    [calls, time]
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use apex_daemon::summary::{GpuTime, Summary};
 
-    fn snapshot(kernels: usize) -> Snapshot {
+    pub(crate) fn snapshot(kernels: usize) -> Snapshot {
         let kernel = |nth: usize| KernelSummary {
             name: format!("k{nth}\"}} 1\nowned\\"),
             calls: 2,
@@ -207,6 +251,7 @@ mod tests {
         };
         let summary = Summary {
             session: "one".into(),
+            started_unix_ns: 1_000,
             kernels: (0..kernels).map(kernel).collect(),
             ..Summary::default()
         };
@@ -215,7 +260,7 @@ mod tests {
 
     #[test]
     fn series_are_bounded_and_the_heaviest_kernels_have_one() {
-        let text = text(&[snapshot(500)]);
+        let text = text::of(&families(&[snapshot(500)]));
         let calls: Vec<&str> =
             text.lines().filter(|line| line.starts_with("apex_kernel_calls_total{")).collect();
         assert_eq!(calls.len(), KERNELS);
@@ -224,14 +269,5 @@ mod tests {
             text.contains("apex_launches_total{session=\"one\",pid=\"7\",program=\"train\"} 5\n")
         );
         assert_eq!(text.matches("apex_launches_total{").count(), 1, "those that ended are gone");
-    }
-
-    #[test]
-    fn a_name_cannot_write_a_line() {
-        let text = text(&[snapshot(3)]);
-        for line in text.lines() {
-            assert!(line.starts_with('#') || line.starts_with("apex_") || line.starts_with("hw_"));
-        }
-        assert!(text.contains(r#"kernel="k2\"} 1\nowned\\""#), "{text}");
     }
 }

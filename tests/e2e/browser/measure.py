@@ -150,7 +150,9 @@ def main():
     print(json.dumps({
         "measured": date.today().isoformat(),
         "command": f"python3 tests/e2e/browser/measure.py APEX BROWSER {' '.join(Path(word).name for word in program)}",
+        "commit": subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=PAGE, check=True, capture_output=True, text=True).stdout.strip(),
         "device": "software GPU",
+        "driver": "apex software GPU",
         "profile": Path(apex).parent.name,
         "cores": os.cpu_count(),
         "load_average": os.getloadavg()[0],
