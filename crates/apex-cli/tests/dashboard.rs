@@ -16,6 +16,9 @@ fn the_program() {
     support::program();
 }
 
+/// Only ends what hangs.
+const PATIENCE: Duration = Duration::from_secs(240);
+
 /// A dashboard that answers.
 struct Server {
     child: Child,
@@ -53,10 +56,10 @@ impl Server {
         self.address.rsplit_once(':').unwrap().1
     }
 
-    /// What comes back for these bytes, until the server closes or nothing comes for a second.
+    /// What comes back for these bytes, until the server closes.
     fn send(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port().parse().unwrap())).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(bytes).unwrap();
         let mut back = Vec::new();
         let mut piece = [0; 4096];
@@ -264,7 +267,7 @@ fn what_runs_comes_as_frames_and_as_metrics() {
         .unwrap();
     let server = Server::start(&apex, "127.0.0.1:0");
     let mut stream = TcpStream::connect(&server.address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let request = format!("GET /api/live HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
     stream.write_all(request.as_bytes()).unwrap();
     let lines = BufReader::new(stream).lines().map(Result::unwrap);

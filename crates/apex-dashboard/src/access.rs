@@ -52,8 +52,11 @@ impl Access {
     }
 
     fn judge(&self, headers: &HeaderMap, query: &str) -> Verdict {
-        let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or(""));
-        let Some(host) = text(&HOST).filter(|_| headers.get_all(&HOST).iter().count() == 1) else {
+        // A header that comes twice is judged each time.
+        let texts = |name: &HeaderName| -> Vec<&str> {
+            headers.get_all(name).iter().map(|value| value.to_str().unwrap_or("")).collect()
+        };
+        let [host] = texts(&HOST)[..] else {
             return Verdict::Refused(FORBIDDEN, "a request must name the host that it wants");
         };
         if !self.is_own(host) {
@@ -62,13 +65,13 @@ impl Access {
                 "the host is not this machine; use its address in digits, or localhost",
             );
         }
-        if text(&ORIGIN).is_some_and(|origin| origin.split_once("://").map(|it| it.1) != Some(host))
-        {
+        let is_own = |origin: &&str| origin.split_once("://").map(|it| it.1) == Some(host);
+        if !texts(&ORIGIN).iter().all(is_own) {
             return Verdict::Refused(FORBIDDEN, "a page of another site asks");
         }
         // A link on another page may lead here, but nothing else of that page may.
-        let is_foreign = text(&SITE).is_some_and(|site| !["same-origin", "none"].contains(&site));
-        if is_foreign && text(&MODE) != Some("navigate") {
+        let is_foreign = texts(&SITE).iter().any(|site| !["same-origin", "none"].contains(site));
+        if is_foreign && texts(&MODE) != ["navigate"] {
             return Verdict::Refused(FORBIDDEN, "a page of another site asks");
         }
         self.judge_token(headers, query)
@@ -236,11 +239,14 @@ mod tests {
         for origin in ["http://evil.example", "null", "http://localhost:2", "", "localhost:1"] {
             check(&local(), &[host, ("origin", origin)], Some(FORBIDDEN));
         }
+        let twice = [host, ("origin", "http://localhost:1"), ("origin", "http://evil.example")];
+        check(&local(), &twice, Some(FORBIDDEN));
         let site = |site| ("sec-fetch-site", site);
         check(&local(), &[host, site("same-origin")], None);
         check(&local(), &[host, site("cross-site")], Some(FORBIDDEN));
         check(&local(), &[host, site("same-site"), ("sec-fetch-mode", "no-cors")], Some(FORBIDDEN));
         check(&local(), &[host, site("cross-site"), ("sec-fetch-mode", "navigate")], None);
+        check(&local(), &[host, site("same-origin"), site("cross-site")], Some(FORBIDDEN));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const PTX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../programs/demo.ptx");
 const LOOKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/browser/dashboard.py");
 
-/// Looks at the dashboard of a place.
+/// Looks at the dashboard of a place, and prints what was seen.
 fn look(place: &Place, what: &str, words: &[&str]) {
     let named = |name: &str| {
         std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `cargo xtask test`"))
@@ -26,7 +26,8 @@ fn look(place: &Place, what: &str, words: &[&str]) {
     let (python, browser) = (named("APEX_TEST_PYTHON"), named("APEX_TEST_BROWSER"));
     let apex = tools().apex.display().to_string();
     let arguments = [&[LOOKS, &apex, &browser, what], words].concat();
-    place.start(Path::new(&python), &arguments).wait().check_success();
+    let ended = place.start(Path::new(&python), &arguments).wait();
+    print!("{}", ended.check_success().stdout);
 }
 
 /// The program that works in steps, and its arguments: steps, microseconds of thought, products in each step.

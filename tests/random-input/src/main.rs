@@ -1,7 +1,7 @@
 //! Feeds broken input to every reader of what apex did not write itself.
 //!
-//! `apex-random-input READER|all [--seconds N] [--seed N]` breaks good examples at random and hands them to a
-//! reader for as long as it is told; the readers stand in one list. `apex-random-input READER --case N --examples DIR`
+//! `apex-random-input READER|all [--seconds N] [--seed N] [--pause MICROSECONDS]` breaks good examples at random and hands
+//! them to a reader for as long as it is told, with a pause after each; the readers stand in one list. `apex-random-input READER --case N --examples DIR`
 //! repeats one case of a run that failed. The files under test are found through `APEX_TEST_BIN`, as those of the other tests.
 //!
 //! A reader works in a process of its own with bounded memory, because what is looked for ends a process:
@@ -18,25 +18,27 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut words = std::env::args().skip(1);
     let Some(name) = words.next() else {
         eprintln!(
-            "apex-random-input READER|all [--seconds N] [--seed N] [--case N --examples DIR]"
+            "apex-random-input READER|all [--seconds N] [--seed N] [--pause MICROSECONDS] [--case N --examples DIR]"
         );
         return Ok(ExitCode::from(2));
     };
-    let (mut seconds, mut seed, mut case, mut kept, mut worker) = (60, 1, None, None, None);
+    let (mut seconds, mut seed, mut pause) = (60, 1, 0);
+    let (mut case, mut kept, mut worker) = (None, None, None);
     while let Some(word) = words.next() {
         let value = words.next().unwrap_or_default();
         match word.as_str() {
             "--seconds" => seconds = value.parse()?,
             "--seed" => seed = value.parse()?,
+            "--pause" => pause = value.parse()?,
             "--case" => case = Some(value.parse()?),
             "--examples" => kept = Some(PathBuf::from(value)),
             "--worker" => worker = Some(value),
             other => anyhow::bail!("{other} is not understood"),
         }
     }
-    let time = Duration::from_secs(seconds);
+    let (time, pause) = (Duration::from_secs(seconds), Duration::from_micros(pause));
     if let Some(examples) = worker {
-        work(&name, examples.as_ref(), seed, time)?;
+        work(&name, examples.as_ref(), seed, time, pause)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(case) = case {
@@ -45,7 +47,7 @@ fn main() -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let executable = std::env::current_exe()?;
-    let outcomes = run(&executable, &name, seed, time)?;
+    let outcomes = run(&executable, &name, seed, time, pause)?;
     for outcome in &outcomes {
         println!("{outcome}");
     }

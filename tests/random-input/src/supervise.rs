@@ -43,8 +43,14 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Feeds one reader, or all of them at once, for a time.
-pub fn run(executable: &Path, name: &str, seed: u64, time: Duration) -> Result<Vec<Outcome>> {
+/// Feeds one reader, or all of them at once, for a time. A pause after each case leaves the processor to others.
+pub fn run(
+    executable: &Path,
+    name: &str,
+    seed: u64,
+    time: Duration,
+    pause: Duration,
+) -> Result<Vec<Outcome>> {
     let chosen: Vec<_> =
         READERS.iter().filter(|reader| name == "all" || name == reader.name).collect();
     if chosen.is_empty() {
@@ -53,7 +59,7 @@ pub fn run(executable: &Path, name: &str, seed: u64, time: Duration) -> Result<V
     std::thread::scope(|scope| {
         let started: Vec<_> = chosen
             .into_iter()
-            .map(|reader| scope.spawn(move || feed(executable, reader, seed, time)))
+            .map(|reader| scope.spawn(move || feed(executable, reader, seed, time, pause)))
             .collect();
         started
             .into_iter()
@@ -62,7 +68,13 @@ pub fn run(executable: &Path, name: &str, seed: u64, time: Duration) -> Result<V
     })
 }
 
-fn feed(executable: &Path, reader: &'static Reader, seed: u64, time: Duration) -> Result<Outcome> {
+fn feed(
+    executable: &Path,
+    reader: &'static Reader,
+    seed: u64,
+    time: Duration,
+    pause: Duration,
+) -> Result<Outcome> {
     let place = tempfile::tempdir().context("no folder for examples")?;
     let examples = place.path().join(reader.name);
     fs::create_dir(&examples)?;
@@ -74,6 +86,7 @@ fn feed(executable: &Path, reader: &'static Reader, seed: u64, time: Duration) -
         let said = place.path().join("said");
         let status = Command::new(executable)
             .args([reader.name, "--seconds", &left.as_secs().to_string()])
+            .args(["--pause", &pause.as_micros().to_string()])
             .args(["--seed", &next.to_string(), "--worker"])
             .arg(place.path())
             .envs((reader.variables)(place.path()))

@@ -30,8 +30,8 @@ pub(crate) const STATE_FILE: &str = "case";
 /// Where the numbers of cases lie in that file.
 pub(crate) const STATE_WORDS: usize = 3;
 
-/// Reads cases until the time has passed.
-pub fn work(name: &str, examples: &Path, seed: u64, time: Duration) -> Result<()> {
+/// Reads cases until the time has passed, with a pause after each.
+pub fn work(name: &str, examples: &Path, seed: u64, time: Duration, pause: Duration) -> Result<()> {
     let state = File::create(examples.join(STATE_FILE)).context("the case is not noted")?;
     let examples = Examples::read(&examples.join(name))?;
     let place = tempfile::tempdir().context("no folder for broken files")?;
@@ -52,6 +52,7 @@ pub fn work(name: &str, examples: &Path, seed: u64, time: Duration) -> Result<()
         accepted += u64::from(read(file, &bytes));
         tried += 1;
         number = number.wrapping_add(1);
+        std::thread::sleep(pause);
     }
     let words = [number, tried, accepted].map(u64::to_le_bytes).concat();
     Ok(state.write_all_at(&words, 0)?)

@@ -11,7 +11,7 @@ certificate, address, token = sys.argv[1:]
 def status(trusted, headers):
     request = urllib.request.Request(f"https://{address}/api/sessions", headers=headers)
     try:
-        with urllib.request.urlopen(request, context=trusted, timeout=20) as answer:
+        with urllib.request.urlopen(request, context=trusted, timeout=240) as answer:
             return answer.status
     except urllib.error.HTTPError as refused:
         return refused.code
