@@ -5,9 +5,9 @@
 //! the program also gets our runtime library, because NVIDIA's asks the driver for what only NVIDIA's has, and
 //! what stands in for libraries and programs that make machine code or ask for hardware.
 
-use crate::real_driver::real_driver;
+use crate::real_driver;
 use apex_core::knobs::{DeviceChoice, Knobs};
-use apex_daemon::find;
+use apex_daemon::find::{self, AskedLoader};
 use std::path::{Path, PathBuf};
 
 /// Files of ours by the name that a program asks for.
@@ -24,29 +24,53 @@ pub(crate) enum Driver {
     None { wanted: DeviceChoice },
 }
 
+/// A choice that is being made: what is slow about it goes on beside its maker.
+pub(crate) struct Choosing {
+    named: Option<PathBuf>,
+    choice: DeviceChoice,
+    gpu: bool,
+    soft: Option<PathBuf>,
+    asked: Option<AskedLoader>,
+    executable: PathBuf,
+}
+
 /// Decides by what was asked for and what is here.
 pub(crate) fn choose(knobs: &Knobs, choice: DeviceChoice, executable: &Path) -> Driver {
-    if let Some(named) = &knobs.real_libcuda {
-        return Driver::Real(named.clone());
-    }
+    begin(knobs, choice, executable).finish()
+}
+
+/// Begins to find out what is here.
+pub(crate) fn begin(knobs: &Knobs, choice: DeviceChoice, executable: &Path) -> Choosing {
+    let named = knobs.real_libcuda.clone();
     let gpu = choice == DeviceChoice::Gpu || find::gpu_nodes(Path::new("/"));
     let soft = find::library(executable, find::SOFTGPU);
     let is_soft =
         choice == DeviceChoice::Soft || choice == DeviceChoice::Auto && !gpu && soft.is_some();
     // To ask for the driver is to start a program, so it is asked for only where it is wanted.
-    let real = (!is_soft).then(real_driver).flatten();
-    match (real, soft) {
-        (Some(driver), _) if gpu => Driver::Real(driver),
-        (_, Some(library)) if choice != DeviceChoice::Gpu => {
-            let ours = |table: &[(&'static str, &str)]| -> Files {
-                let file = |&(name, file)| Some((name, find::library(executable, file)?));
-                table.iter().filter_map(file).collect()
-            };
-            let (runtimes, stand_ins) = (ours(&find::RUNTIMES), ours(find::STAND_INS));
-            Driver::Soft { library, runtimes, stand_ins, asked: choice == DeviceChoice::Soft }
+    let asked = (named.is_none() && !is_soft).then(real_driver::ask).flatten();
+    Choosing { named, choice, gpu, soft, asked, executable: executable.to_owned() }
+}
+
+impl Choosing {
+    /// Waits for what is not known yet, and decides.
+    pub(crate) fn finish(self) -> Driver {
+        let Choosing { named, choice, gpu, soft, asked, executable } = self;
+        if let Some(named) = named {
+            return Driver::Real(named);
         }
-        (Some(driver), None) if choice == DeviceChoice::Auto => Driver::Real(driver),
-        _ => Driver::None { wanted: choice },
+        match (asked.and_then(AskedLoader::driver), soft) {
+            (Some(driver), _) if gpu => Driver::Real(driver),
+            (_, Some(library)) if choice != DeviceChoice::Gpu => {
+                let ours = |table: &[(&'static str, &str)]| -> Files {
+                    let file = |&(name, file)| Some((name, find::library(&executable, file)?));
+                    table.iter().filter_map(file).collect()
+                };
+                let (runtimes, stand_ins) = (ours(&find::RUNTIMES), ours(find::STAND_INS));
+                Driver::Soft { library, runtimes, stand_ins, asked: choice == DeviceChoice::Soft }
+            }
+            (Some(driver), None) if choice == DeviceChoice::Auto => Driver::Real(driver),
+            _ => Driver::None { wanted: choice },
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! Only the loader knows what a name leads to. So apex starts itself again with a hidden verb and the driver loaded,
 //! and reads what was mapped.
 
-use apex_daemon::find;
+use apex_daemon::find::{self, AskedLoader};
 use apex_daemon::user_setup::own_executable;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -19,7 +19,12 @@ pub(crate) fn print_mapped_driver() {
     }
 }
 
+/// Begins to ask for the driver that a program would get without us.
+pub(crate) fn ask() -> Option<AskedLoader> {
+    AskedLoader::ask(&own_executable().ok()?, MAPPED_DRIVER)
+}
+
 /// The driver that a program would get without us.
 pub(crate) fn real_driver() -> Option<PathBuf> {
-    find::driver(&own_executable().ok()?, MAPPED_DRIVER)
+    ask()?.driver()
 }

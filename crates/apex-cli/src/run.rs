@@ -11,12 +11,13 @@ mod session_folders;
 
 use crate::arguments::{ModeWord, Run, STANDARD_ERROR};
 use crate::clocks::Clocks;
+use crate::device::{self, Choosing, Driver};
+use crate::environment;
 use crate::followed_models::FollowedModels;
 use crate::frameworks::Variables;
 use crate::sharing::{self, Sharing};
 use crate::supervise::{Signals, exit_of, raise_descriptor_limit};
 use crate::tune::TuningFile;
-use crate::{device, environment};
 use apex_core::knobs::Knobs;
 use apex_core::time::wall_nanos;
 use apex_core::tuning::Tuning;
@@ -86,11 +87,15 @@ struct OwnFiles {
 
 fn prepare(arguments: &Run, setup: &UserSetup) -> Result<Prepared, NoSession> {
     let own = own_files(&setup.knobs)?;
+    // The loader answers while the folders are made and the models are read.
+    let choice = arguments.device.map_or(setup.knobs.device, Into::into);
+    let device = device::begin(&setup.knobs, choice, &own.executable);
     let tuning = tuning(arguments.tuning.as_deref())?;
     let document = document(arguments)?;
     let id = new_id(wall_nanos(), std::process::id());
     let folders = SessionFolders::create(arguments.output.as_deref(), setup, &id)?;
-    match equip(arguments, setup, &own, tuning, &folders, &id) {
+    let models = FollowedModels::open(&setup.knobs, &own.executable);
+    match equip(arguments, setup, &own, Given { device, models, tuning }, &folders, &id) {
         Ok((command, beside)) => Ok(Prepared { command, beside, folders, document }),
         Err(reason) => {
             folders.discard();
@@ -136,18 +141,26 @@ fn document(arguments: &Run) -> Result<Option<File>, NoSession> {
     path.map(create).transpose()
 }
 
+/// What a program is given beside the shim.
+struct Given {
+    device: Choosing,
+    models: FollowedModels,
+    tuning: Option<Tuning>,
+}
+
 /// Makes the command with all that the program is given, and what goes on beside it.
 fn equip(
     arguments: &Run,
     setup: &UserSetup,
     own: &OwnFiles,
-    tuning: Option<Tuning>,
+    given: Given,
     folders: &SessionFolders,
     id: &str,
 ) -> Result<(Command, Beside), NoSession> {
     let (knobs, session, rings) = (&setup.knobs, folders.session(), folders.rings());
+    let Given { device, models, tuning } = given;
     let mut command = program::command(&arguments.command);
-    command.envs(shim_variables(arguments, knobs, own, rings)?);
+    command.envs(shim_variables(arguments, knobs, own, &device.finish(), rings)?);
     // Before any thread is made.
     let signals = Signals::hold().map_err(|error| {
         NoSession::RunsUntouched(format!(
@@ -160,7 +173,6 @@ fn equip(
         apply_tuning(&mut command, &tuning, rings);
     }
     command.envs(accelerators::variables(arguments.fast, setup));
-    let models = FollowedModels::open(knobs, &own.executable);
     if let Some(folder) = models.folder() {
         command.env("APEX_MODELS", folder);
     }
@@ -180,16 +192,15 @@ fn shim_variables(
     arguments: &Run,
     knobs: &Knobs,
     own: &OwnFiles,
+    driver: &Driver,
     rings: &Path,
 ) -> Result<Variables, NoSession> {
     let timing = arguments.timing.map_or(knobs.timing, Into::into);
-    let choice = arguments.device.map_or(knobs.device, Into::into);
-    let driver = device::choose(knobs, choice, &own.executable);
     if let Some(sentence) = driver.sentence() {
         say(&sentence);
     }
     let command = &arguments.command;
-    environment::variables(knobs, timing, rings, &own.shim, &driver, command).map_err(|error| {
+    environment::variables(knobs, timing, rings, &own.shim, driver, command).map_err(|error| {
         NoSession::RunsUntouched(format!(
             "{} cannot be prepared ({error}); the program runs without apex",
             rings.display()

@@ -7,8 +7,10 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+
+use std::process::{Child, Command, Stdio};
 
 /// SONAME of the driver.
 pub const DRIVER: &str = "libcuda.so.1";
@@ -52,19 +54,41 @@ pub fn gpu_nodes(root: &Path) -> bool {
         || ["dxg", "nvhost-gpu", "nvgpu"].iter().any(|name| device.join(name).exists())
 }
 
-/// Asks the loader for the driver. `helper` is the apex executable and its hidden argument, which prints
-/// [`mapped_driver`].
-#[must_use]
-pub fn driver(helper: &Path, argument: &str) -> Option<PathBuf> {
-    let output = Command::new(helper)
-        .arg(argument)
-        .env("LD_PRELOAD", DRIVER)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim_end_matches('\n'));
-    path.is_absolute().then_some(path)
+/// The loader is being asked for the driver, by a process of its own. Nothing is left of it in the end.
+#[derive(Debug)]
+pub struct AskedLoader(Child);
+
+impl AskedLoader {
+    /// Begins to ask. `helper` is the apex executable and its hidden argument, which prints [`mapped_driver`].
+    #[must_use]
+    pub fn ask(helper: &Path, argument: &str) -> Option<AskedLoader> {
+        Command::new(helper)
+            .arg(argument)
+            .env("LD_PRELOAD", DRIVER)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()
+            .map(AskedLoader)
+    }
+
+    /// The driver, once the loader has answered.
+    #[must_use]
+    pub fn driver(mut self) -> Option<PathBuf> {
+        let mut answer = String::new();
+        self.0.stdout.take()?.read_to_string(&mut answer).ok()?;
+        let path = PathBuf::from(answer.trim_end_matches('\n'));
+        path.is_absolute().then_some(path)
+    }
+}
+
+impl Drop for AskedLoader {
+    fn drop(&mut self) {
+        // Whoever no longer wants the answer may become the program, which must find no child that it did not start.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// The driver in a memory map as `/proc/PID/maps` has it.
