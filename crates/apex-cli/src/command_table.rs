@@ -11,12 +11,14 @@ const MORE: &[(&str, &[&str])] = &[
     ("apex daemon", &["scheduling.md"]),
     ("apex report", &["advice.md"]),
     ("apex dashboard", &["dashboard.md"]),
+    ("apex train", &["../models/models.md"]),
     ("apex train collect", &["../models/models.md"]),
     ("apex train fit", &["../models/models.md"]),
     ("apex train foresee", &["guide.md#faster-launches"]),
     ("apex predict", &["../models/models.md"]),
     ("apex sim", &["policies.md"]),
     ("apex tune", &["tuning.md"]),
+    ("apex bench", &["measured.md"]),
     ("apex bench launch", &["guide.md#faster-launches"]),
     ("apex bench memory", &["guide.md#faster-launches"]),
     ("apex bench exec", &["executor.md"]),
@@ -26,10 +28,14 @@ const MORE: &[(&str, &[&str])] = &[
     ("apex bench advice", &["advice.md"]),
 ];
 
-/// One row for each command: in full for the guide, or what must be given for the README.
+/// In full for the guide: one row for each command. For the README: a row for each verb, with what must be given.
 pub(crate) fn table(length: TableLength) -> String {
     let mut table = String::from("| command | what it does | more |\n|---|---|---|\n");
-    for command in commands() {
+    let commands = match length {
+        TableLength::Short => verbs(),
+        TableLength::Long => commands(),
+    };
+    for command in commands {
         let words = match length {
             TableLength::Short => words(&command, Arg::is_required_set),
             TableLength::Long => words(&command, |_| true),
@@ -41,20 +47,32 @@ pub(crate) fn table(length: TableLength) -> String {
     table
 }
 
+/// The whole description, with every command's whole name.
+fn built() -> Command {
+    let mut root = Arguments::command().disable_help_subcommand(true);
+    root.build();
+    root
+}
+
+fn shown(command: &Command) -> Vec<&Command> {
+    command.get_subcommands().filter(|child| !child.is_hide_set()).collect()
+}
+
+/// The words that may follow `apex`.
+fn verbs() -> Vec<Command> {
+    shown(&built()).into_iter().cloned().collect()
+}
+
 /// Every command that users see and that does something by itself.
 fn commands() -> Vec<Command> {
-    let mut root = Arguments::command().disable_help_subcommand(true);
-    // Gives every command its whole name.
-    root.build();
+    let root = built();
     let mut found = Vec::new();
     let mut open: Vec<&Command> = vec![&root];
     while let Some(command) = open.pop() {
-        let children: Vec<&Command> =
-            command.get_subcommands().filter(|child| !child.is_hide_set()).collect();
         if !command.is_subcommand_required_set() {
             found.push(command.clone());
         }
-        open.extend(children.into_iter().rev());
+        open.extend(shown(command).into_iter().rev());
     }
     found
 }
@@ -66,10 +84,17 @@ fn name(command: &Command) -> &str {
 /// The command with those of its arguments that are wanted, the program's own last.
 fn words(command: &Command, wanted: impl Fn(&Arg) -> bool) -> String {
     let is_own = |arg: &&Arg| !["help", "version"].contains(&arg.get_id().as_str());
-    let shown = |arg: &&Arg| !arg.is_hide_set() && (wanted(arg) || arg.is_positional());
-    let (positional, options): (Vec<&Arg>, Vec<&Arg>) =
-        command.get_arguments().filter(is_own).filter(shown).partition(|arg| arg.is_positional());
+    let is_shown = |arg: &&Arg| !arg.is_hide_set() && (wanted(arg) || arg.is_positional());
+    let (positional, options): (Vec<&Arg>, Vec<&Arg>) = command
+        .get_arguments()
+        .filter(is_own)
+        .filter(is_shown)
+        .partition(|arg| arg.is_positional());
     let mut words = vec![name(command).to_owned()];
+    if command.is_subcommand_required_set() {
+        let names: Vec<&str> = shown(command).into_iter().map(Command::get_name).collect();
+        words.push(names.join("|"));
+    }
     words.extend(options.into_iter().chain(positional).map(word));
     escaped(&words.join(" "))
 }
@@ -134,7 +159,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{MORE, commands, name, table};
+    use super::{MORE, commands, name, table, verbs};
     use crate::arguments::{Arguments, TableLength};
     use clap::Parser;
     use std::path::Path;
@@ -156,7 +181,8 @@ mod tests {
 
     #[test]
     fn a_page_is_of_a_command() {
-        let names: Vec<String> = commands().iter().map(|it| name(it).to_owned()).collect();
+        let all = commands().into_iter().chain(verbs());
+        let names: Vec<String> = all.map(|it| name(&it).to_owned()).collect();
         for (command, _) in MORE {
             assert!(names.iter().any(|name| name == command), "{command}");
         }
@@ -180,7 +206,8 @@ mod tests {
         for part in [
             "| `apex run -- CMD` |",
             "| `apex check --baseline SESSION [SESSION]` |",
-            "(docs/zoo.md)",
+            "| `apex train collect\\|fit\\|",
+            "(docs/measured.md)",
         ] {
             assert!(short.contains(part), "{part} in\n{short}");
         }

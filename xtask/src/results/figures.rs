@@ -14,6 +14,21 @@ const FIGURES: &[(&str, &[&str])] = &[
     ("ResNet-50 training step", &["rows/0/ratio", "rows/0/ratio_95/0", "rows/0/ratio_95/1"]),
     ("empty launches in a loop", &["rows/0/ratio", "rows/0/low", "rows/0/high"]),
     (
+        "a loop of dependent launches",
+        &[
+            "bars/name=dependent launches in a plain loop/value",
+            "bars/name=bursts of 20 launches and a wait/value",
+        ],
+    ),
+    (
+        "eager PyTorch by",
+        &[
+            "rows/workload=eager_resnet50/ratio",
+            "rows/workload=eager_bert/ratio",
+            "rows/workload=eager_gpt2/ratio",
+        ],
+    ),
+    (
         "what the shim adds",
         &[
             "rows/threads=1;timing=off/trampoline_added_ns",
