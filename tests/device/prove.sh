@@ -9,6 +9,7 @@
 #   rows       times and counters to train from (8 minutes; see collect.sh)
 #   sharing    a program that answers requests beside one that trains (8 minutes)
 #   advice     advice on a training script, its numbers against ncu's; blocks it recommends, tried (4 minutes)
+#   roofline   what launches do, against their sources and ncu's counts; what they reach of the roof (3 minutes)
 #   foreign    the programs of the folder FOREIGN, with accelerators (FAST, default launch) and without (7 minutes)
 #   fast       launches by --fast against the driver's; the workloads' counts and outputs, eager PyTorch (9 minutes)
 #   memory     memory handed out again against the driver's; a Thrust loop, and programs of FOREIGN's group alloc (2.5 minutes)
@@ -54,6 +55,10 @@ advice() {
     timeout 60 "$apex" bench advice --live --points 1000 --seed 2 --json >bench-advice.json
 }
 
+roofline() {
+    timeout 170 python3 "$device/roofline.py" "$apex" .
+}
+
 fast() {
     # The sessions' place is where costs are kept, so that runs after this know them.
     export APEX_STATE=$PWD/state
@@ -91,7 +96,7 @@ END
 }
 
 for part in "$@"; do
-    case $part in boundary | executor | rows | sharing | advice | foreign | fast | memory) ;; *) echo "no such part: $part" >&2; exit 2 ;; esac
+    case $part in boundary | executor | rows | sharing | advice | roofline | foreign | fast | memory) ;; *) echo "no such part: $part" >&2; exit 2 ;; esac
 done
 for part in "$@"; do
     mkdir -p "$out/$part"

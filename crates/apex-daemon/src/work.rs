@@ -145,6 +145,7 @@ fn work(config: &ConfigSummary, counts: &Counts, device: Option<&Device>) -> Wor
         true => (compute, "compute"),
         false => (memory, "memory"),
     });
+    let least = least.filter(|(nanos, _)| *nanos > 0.0);
     Work {
         flops,
         bytes,

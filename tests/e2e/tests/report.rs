@@ -1,5 +1,6 @@
 //! What a report says of times holds on the software GPU too, whatever else the machine does.
 
+use apex_daemon::summary::ConfigSummary;
 use apex_e2e::{Place, linked};
 
 #[test]
@@ -44,4 +45,22 @@ fn what_is_compiled_within_the_first_launch_is_loading() {
     assert!(loads.first_launch_ns > 1_000_000, "{loads:?}");
     assert!(said.contains("in 1 module or library") || said.contains("in 2 modules"), "{said}");
     assert!(said.contains(" in the first launch of 1 kernel"), "{said}");
+}
+
+#[test]
+fn what_launches_do_is_known_of_code_from_memory_where_they_are_looked_at() {
+    let place = Place::new();
+    let program = linked("launch_forms");
+    let looked = place.watch_with(&["--mode", "advise"], &program, &[]);
+    looked.ended.check_success();
+    let configs = looked.summary().configs;
+    assert!(configs.len() > 5, "{configs:?}");
+    for config in configs {
+        let work = config.work.as_ref().map(|work| (work.flops, work.bytes));
+        assert_eq!((work, config.work_unknown), (Some((0.0, 0.0)), None), "{}", config.name);
+    }
+    let plain = place.watch(&program, &[]);
+    plain.ended.check_success();
+    let is_silent = |one: &ConfigSummary| one.work.is_none() && one.work_unknown.is_none();
+    assert!(plain.summary().configs.iter().all(is_silent));
 }
