@@ -7,6 +7,7 @@ use std::io::Read;
 
 const CONTAINER_MAGIC: u64 = 0xba55_ed50;
 const KIND_PTX: u64 = 1;
+const ENTRY_VERSION: u16 = 0x101;
 const LEAST_HEADER: u64 = 64;
 const LZ4: u64 = 0x2000;
 const ZSTD: u64 = 0x8000;
@@ -33,6 +34,49 @@ pub fn texts(bytes: &[u8]) -> Vec<(u32, String)> {
         rest = &rest[end..];
     }
     found
+}
+
+/// Every PTX in the containers anywhere inside a file: an executable has them in a section of its own.
+pub fn texts_anywhere(bytes: &[u8]) -> Vec<(u32, String)> {
+    let mut found = Vec::new();
+    let mut rest = bytes;
+    while let Some(start) = begin(rest) {
+        rest = &rest[start..];
+        let size = number::<8>(rest, 8).zip(number::<2>(rest, 6));
+        let length = size.map_or(0, |(size, header)| size.saturating_add(header));
+        let whole = usize::try_from(length).ok().filter(|&length| length <= rest.len());
+        // Four bytes may look like the beginning of one by chance.
+        let Some(length) = whole.filter(|&length| length > 16) else {
+            rest = &rest[4..];
+            continue;
+        };
+        found.extend(texts(&rest[..length]));
+        rest = &rest[length..];
+    }
+    found
+}
+
+/// One container with texts, each for this architecture.
+pub fn of_texts(texts: &[String], architecture: u32) -> Vec<u8> {
+    let mut inside = Vec::new();
+    for text in texts {
+        // Ended by a NUL, as the entries of the compiler's containers are.
+        let padded = (text.len() + 1).next_multiple_of(8);
+        let mut header = [0; LEAST_HEADER as usize];
+        header[0..2].copy_from_slice(&(KIND_PTX as u16).to_le_bytes());
+        header[2..4].copy_from_slice(&ENTRY_VERSION.to_le_bytes());
+        header[4..8].copy_from_slice(&(LEAST_HEADER as u32).to_le_bytes());
+        header[8..16].copy_from_slice(&(padded as u64).to_le_bytes());
+        header[28..32].copy_from_slice(&architecture.to_le_bytes());
+        inside.extend_from_slice(&header);
+        inside.extend_from_slice(text.as_bytes());
+        inside.resize(inside.len() + padded - text.len(), 0);
+    }
+    let mut container = (CONTAINER_MAGIC as u32).to_le_bytes().to_vec();
+    container.extend_from_slice(&[1, 0, 16, 0]);
+    container.extend_from_slice(&(inside.len() as u64).to_le_bytes());
+    container.extend_from_slice(&inside);
+    container
 }
 
 /// Where the first container begins inside the bytes of a file.

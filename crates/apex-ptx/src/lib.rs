@@ -14,6 +14,7 @@ mod error;
 mod lex;
 mod link;
 pub mod liveness;
+pub mod lower;
 pub mod mix;
 mod parse;
 mod print;

@@ -8,6 +8,7 @@ mod arithmetic;
 mod async_copy;
 mod bits;
 mod call;
+mod clear;
 mod constant;
 mod control;
 mod convert;
@@ -25,6 +26,7 @@ mod texture;
 mod video;
 mod warp;
 mod warpgroup;
+mod work_request;
 
 use super::draft::{Body, Draft, RegisterFacts, Slot};
 use super::program::Program;
@@ -219,6 +221,7 @@ impl<'p, 't> Translator<'p, 't> {
         match &*it.opcode {
             "mov" => self.mov(it),
             "ld" | "ldu" => self.load(it),
+            "st" if it.has("bulk") => self.clear(it),
             "st" => self.store(it),
             "add" | "sub" | "mul" | "mad" | "min" | "max" | "div" | "rem" | "abs" | "neg"
             | "sad" | "mul24" | "mad24" | "addc" | "subc" | "madc" => self.arithmetic(it),
@@ -241,6 +244,7 @@ impl<'p, 't> Translator<'p, 't> {
             "wgmma" => self.warpgroup(it),
             "multimem" | "tcgen05" => refuse("the software GPU does not execute this instruction"),
             "mbarrier" => self.mbarrier(it),
+            "clusterlaunchcontrol" => self.work_request(it),
             "bra" | "brx" | "ret" | "exit" | "trap" | "brkpt" => self.jump(it),
             "call" => self.call(it),
             "bar" | "barrier" | "membar" | "fence" | "nanosleep" | "pmevent" | "setmaxnreg"

@@ -87,7 +87,7 @@ impl Translator<'_, '_> {
     }
 
     /// Tells a barrier that bytes have arrived.
-    fn complete_bytes(&mut self, barrier: &Operand, bytes: Src) -> Outcome {
+    pub(super) fn complete_bytes(&mut self, barrier: &Operand, bytes: Src) -> Outcome {
         let (space, address) = self.address(barrier, Space::Shared)?;
         let op = MbarrierOp::CompleteTx;
         let value = Some(bytes);

@@ -1,0 +1,128 @@
+//! Every row of the table of newer features: the same bits on the newer chip and on the older ones.
+//!
+//! The engine executes newer instructions as they are. `APEX_LOWERING` says how many random kernels are compared.
+
+#[path = "../examples/lowering/compare.rs"]
+mod compare;
+#[path = "../examples/lowering/forms.rs"]
+mod forms;
+#[path = "../examples/lowering/random.rs"]
+mod random;
+mod support;
+
+use apex_ptx::lower::{Exact, FEATURES};
+use compare::{CHIPS, Random, filled, kernel, lines, run, same, to_chip};
+use forms::FORMS;
+use std::collections::HashSet;
+
+/// Lines of 10,240 threads for each form.
+const BLOCKS: usize = 80;
+/// Rows that a kernel of their own shows, below.
+const ELSEWHERE: [&str; 3] =
+    ["clusterlaunchcontrol", "mbarrier.try_wait", "cp.async.bulk.shared::cta.global"];
+
+#[test]
+fn every_form_gives_the_same_bits_on_older_chips() {
+    let mut seen: HashSet<&str> = HashSet::from(ELSEWHERE);
+    let mut wrong = Vec::new();
+    for (nth, form) in FORMS.iter().enumerate() {
+        let mut random = Random::new(nth as u64);
+        let text = kernel(&[filled(form, &mut random)]);
+        let input = lines(BLOCKS, &mut random);
+        let direct = match run(&text, &input) {
+            Ok(direct) => direct,
+            Err(error) => {
+                wrong.push(format!("{}: directly: {error}", form.text));
+                continue;
+            }
+        };
+        for chip in CHIPS {
+            let checked = if chip >= form.oldest {
+                same(&text, chip, &input, &direct)
+            } else {
+                match to_chip(&text, chip) {
+                    Ok(_) => Err(format!("is brought down to sm_{chip}, and the list says not")),
+                    Err(_) => continue,
+                }
+            };
+            match checked {
+                Ok(lowered) => seen.extend(lowered.changes.iter().map(|it| it.feature.name)),
+                Err(error) => {
+                    wrong.push(format!("{}: {error}", form.text));
+                    break;
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} forms differ:\n{}", wrong.len(), wrong.join("\n"));
+    let rows = FEATURES.iter().filter(|row| row.exact != Exact::Never).map(|row| row.name);
+    let unseen: Vec<&str> = rows.filter(|row| !seen.contains(row)).collect();
+    assert!(unseen.is_empty(), "rows without a form: {unseen:?}");
+}
+
+#[test]
+fn random_kernels_give_the_same_bits_on_older_chips() {
+    let kernels =
+        std::env::var("APEX_LOWERING").ok().and_then(|count| count.parse().ok()).unwrap_or(150);
+    for seed in 0..kernels {
+        if let Err(error) = random::check(seed) {
+            panic!("seed {seed}: {error}");
+        }
+    }
+}
+
+/// A load whose address is one of its own results.
+#[test]
+fn a_wide_load_over_its_own_address_is_whole() {
+    for place in 0..4 {
+        let mut parts = ["%d0", "%d1", "%d2", "%d3"];
+        parts[place] = "%input";
+        let load = format!("ld.global.v4.b64 {{{}}}, [%input]", parts.join(", "));
+        let keep = format!("mov.b64 %d{place}, %input");
+        let text = kernel(&[load, keep]);
+        let input = lines(1, &mut Random::new(5));
+        let direct = run(&text, &input).expect("it runs");
+        same(&text, 90, &input, &direct).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+/// A block that asks for more work is told that there is none.
+#[test]
+fn a_request_for_work_fails_as_it_may() {
+    let text = ".version 8.6\n.target sm_100\n.address_size 64\n.visible .entry k(.param .u64 output) {\n\
+        .reg .pred %p; .reg .b64 %out, %state; .reg .b32 %r, %x, %y, %z; .reg .b128 %answer;\n\
+        .shared .align 16 .b8 answer[16]; .shared .align 8 .b64 bar;\n\
+        ld.param.u64 %out, [output];\n\
+        mbarrier.init.shared::cta.b64 [bar], 1;\n\
+        mbarrier.arrive.expect_tx.shared::cta.b64 %state, [bar], 16;\n\
+        clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [answer], [bar];\n\
+        again: mbarrier.try_wait.shared::cta.b64 %p, [bar], %state;\n@!%p bra again;\n\
+        ld.shared.b128 %answer, [answer];\n\
+        clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p, %answer;\n\
+        selp.u32 %r, 1, 2, %p;\nst.global.u32 [%out], %r;\n\
+        @%p clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%x, %y, %z, _}, %answer;\n\
+        st.global.u32 [%out+4], 7;\nret;\n}\n";
+    let lowered = to_chip(text, 90).expect("it is brought down");
+    for text in [text, &lowered.text] {
+        let output = vec![0_u32; 2];
+        support::Run::new(text).block(1).buffer(&output).launch().expect("it runs");
+        assert_eq!(*std::hint::black_box(output), [2, 7], "{text}");
+    }
+}
+
+/// A wait that may sleep becomes one that looks.
+#[test]
+fn a_wait_that_may_sleep_becomes_one_that_looks() {
+    let text = ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 output) {\n\
+        .reg .pred %p; .reg .b64 %out, %state; .reg .b32 %r;\n.shared .align 8 .b64 bar;\n\
+        ld.param.u64 %out, [output];\nmov.u32 %r, %tid.x; setp.eq.u32 %p, %r, 0;\n\
+        @%p mbarrier.init.shared.b64 [bar], 32;\nbar.sync 0;\n\
+        mbarrier.arrive.shared.b64 %state, [bar];\n\
+        again: mbarrier.try_wait.parity.shared.b64 %p, [bar], 0;\n@!%p bra again;\n\
+        mad.wide.u32 %out, %r, 4, %out; st.global.u32 [%out], 9;\nret;\n}\n";
+    let lowered = to_chip(text, 80).expect("it is brought down");
+    assert!(lowered.text.contains("mbarrier.test_wait.parity"), "{}", lowered.text);
+    let output = vec![0_u32; 32];
+    support::Run::new(&lowered.text).buffer(&output).launch().expect("it runs");
+    assert_eq!(*std::hint::black_box(output), [9; 32]);
+}
