@@ -10,6 +10,9 @@ under apex if every line that two runs without apex agree in stands there too, i
 same; lines that tell a time or a speed are left out. As many kernels are counted with accelerators as without, where no
 record was lost. One run under apex without accelerators says how far launches bound the program.
 
+With --newer 120 programs are built as PTX alone, for this chip and for compute_120, and the latter run under apex and
+without: that is foreign-newer.json.
+
 Foreign sources stay outside this repository; what was measured is one JSON file, foreign.json.
 """
 
@@ -43,6 +46,7 @@ def main():
     parser.add_argument("--program-seconds", type=float, default=5)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--groups", default="", help="only these groups of the list, with commas")
+    parser.add_argument("--newer", help="run programs that are built for this chip alone, such as 120")
     options = parser.parse_args()
     deadline = time.monotonic() + options.budget_seconds
     wanted = set(filter(None, options.groups.split(",")))
@@ -51,6 +55,9 @@ def main():
     build = pathlib.Path(tempfile.mkdtemp(prefix="foreign-"))
     if (options.programs / "Common").is_dir():
         shutil.copytree(options.programs / "Common", build / "Common")
+    if options.newer:
+        newer(options, programs, build, deadline)
+        return
     names = sorted({name for _, name, _ in programs})
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         errors = dict(zip(names, pool.map(lambda name: made(options.programs / name, build / name), names)))
@@ -78,17 +85,59 @@ def gpu():
     return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
 
 
-def made(source, folder):
+def newer(options, programs, build, deadline):
+    """Programs built as PTX for a newer chip: their output under apex against that of a build for this one."""
+    def both(program):
+        name = program[1]
+        if deadline - time.monotonic() < options.budget_seconds / 3:
+            return "no time left"
+        chips = ("90", options.newer)
+        errors = [made(options.programs / name, build / chip / name, f"compute_{chip} -code=compute_{chip}") for chip in chips]
+        return next((error for error in errors if error), "")
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        errors = list(pool.map(both, programs))
+    rows = []
+    for (group, name, arguments), error in zip(programs, errors):
+        row = {"group": group, "program": name, "error": error}
+        rows.append(row)
+        command, limit = ["./main", *arguments], options.program_seconds
+        if not error and deadline - time.monotonic() < limit:
+            row["error"] = "no time left"
+        if row["error"]:
+            continue
+        plain = [finished(command, build / "90" / name, limit) for _ in range(2)]
+        if any(run is None or run[1] != 0 for run in plain):
+            row["error"] = "does not end with 0 in time as compute_90"
+            continue
+        folder = build / options.newer / name
+        without = finished(command, folder, limit)
+        under = finished([str(options.bundle.resolve() / "apex"), "run", "--", *command], folder, 3 * limit)
+        row.update(without=without is not None and holds(without, kept_lines(plain[0][2], plain[1][2]), plain[0]),
+                   right=holds(under, kept_lines(plain[0][2], plain[1][2]), plain[0]),
+                   code=None if under is None else under[1])
+    shutil.rmtree(build, ignore_errors=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    document = {"device": gpu(), "command": f"foreign.py --newer {options.newer}", "rows": rows}
+    (options.out / "foreign-newer.json").write_text(json.dumps(document, indent=1) + "\n")
+    counted = [row for row in rows if "right" in row]
+    print(f"of {len(counted)} programs that pass as compute_90, built for compute_{options.newer}: "
+          f"{sum(row['right'] for row in counted)} pass under apex, {sum(row['without'] for row in counted)} without")
+    print("differ under apex:", [f"{row['program']} ({row['code']})" for row in counted if not row["right"]])
+    print("not counted:", {row["program"]: row["error"][:60] for row in rows if row["error"]})
+
+
+def made(source, folder, chip="sm_90"):
     """Builds one program. Says what went wrong."""
     if not source.is_dir():
         return "no sources"
     shutil.copytree(source, folder)
     if (folder / "Makefile").exists():
-        command = ["make", "-s", "main", "ARCH=sm_90", "OPTIMIZE=yes"]
+        command = ["make", "-s", "main", f"ARCH={chip}", "OPTIMIZE=yes"]
     else:
         sources = [str(path.name) for pattern in ("*.cu", "*.cpp") for path in sorted(folder.glob(pattern))]
         libraries = (folder / "libraries").read_text().split() if (folder / "libraries").exists() else []
-        command = ["nvcc", "-O3", "-std=c++17", "-arch=sm_90", "-I.", "-I../Common", *sources, "-o", "main", *libraries]
+        command = ["nvcc", "-O3", "-std=c++17", *f"-arch={chip}".split(), "-I.", "-I../Common", *sources, "-o", "main", *libraries]
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=BUILD_SECONDS)
     except subprocess.TimeoutExpired:

@@ -11,6 +11,7 @@
 #   advice     advice on a training script, its numbers against ncu's; blocks it recommends, tried (4 minutes)
 #   roofline   what launches do, against their sources and ncu's counts; what they reach of the roof (3 minutes)
 #   foreign    the programs of the folder FOREIGN, with accelerators (FAST, default launch) and without (7 minutes)
+#   lower      code for newer chips brought down to this one: every form, NVRTC, programs of FOREIGN (2.5 minutes)
 #   fast       launches by --fast against the driver's; the workloads' counts and outputs, eager PyTorch (9 minutes)
 #   memory     memory handed out again against the driver's; a Thrust loop, and programs of FOREIGN's group alloc (2.5 minutes)
 #
@@ -80,6 +81,14 @@ foreign() {
         --groups "${FOREIGN_GROUPS:-}" --budget-seconds "${FOREIGN_SECONDS:-400}"
 }
 
+lower() {
+    timeout 60 python3 "$device/lowering.py" --bundle "$bundle" --out .
+    if [ -n "${FOREIGN:-}" ]; then
+        timeout 90 python3 "$device/foreign.py" --bundle "$bundle" --programs "$FOREIGN" --out . --newer 120 \
+            --groups "${FOREIGN_GROUPS:-}" --program-seconds 3 --budget-seconds "${FOREIGN_SECONDS:-80}"
+    fi
+}
+
 memory() {
     timeout 80 "$apex" bench memory --json >bench-memory.json
     timeout 60 python3 "$device/foreign.py" --bundle "$bundle" --programs "$device/programs" --out thrust --fast memory \
@@ -96,7 +105,7 @@ END
 }
 
 for part in "$@"; do
-    case $part in boundary | executor | rows | sharing | advice | roofline | foreign | fast | memory) ;; *) echo "no such part: $part" >&2; exit 2 ;; esac
+    declare -F -- "$part" >/dev/null || { echo "no such part: $part" >&2; exit 2; }
 done
 for part in "$@"; do
     mkdir -p "$out/$part"

@@ -61,6 +61,10 @@ pub(crate) fn bundle() -> Result<()> {
     travel(built.join("apex"), "apex")?;
     travel(built.join("examples/check_occupancy"), "check_occupancy")?;
     travel(operations_test()?, "operations")?;
+    // What code for newer chips is when it is brought down, and what it must give.
+    let lowering =
+        ["run", "--release", "--package", "apex-engine", "--example", "lowering", "--", "--write"];
+    run(cargo(&lowering).arg(folder.join("lowering")))?;
     run(command("cp", &["-r", "models"]).arg(&folder))?;
     run(command("cp", &["-r", "tests/device"]).arg(&folder))
 }

@@ -48,6 +48,7 @@ pub(crate) fn pages() -> Result<Vec<Page>> {
     let mut pages = vec![
         whole("docs/coverage.md".into(), apex_cuda::coverage_page()),
         whole("docs/knobs.md".into(), apex_core::knobs::page()),
+        whole("docs/compatibility.md".into(), apex_ptx::lower::page()),
         table("README.md", command_table("short")?),
         table("docs/guide.md", command_table("long")?),
     ];

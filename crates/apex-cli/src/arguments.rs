@@ -52,6 +52,8 @@ pub(crate) enum Verb {
     Sim(Sim),
     /// Try what makes a program's kernels faster without changing the program, and write down what wins.
     Tune(Tune),
+    /// Bring PTX that was made for a newer chip down to an older one, and say what becomes of it.
+    Lower(Lower),
     /// Measure apex beside what a user has without it.
     #[command(subcommand)]
     Bench(Bench),
@@ -164,6 +166,26 @@ pub(crate) struct Run {
 
 fn fast(words: &str) -> Result<Fast, String> {
     Fast::parse(words).map_err(|wanted| format!("it is {wanted}"))
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit code 1 means that a text says what the older chip cannot do: its line and the reason are \
+named."
+)]
+pub(crate) struct Lower {
+    /// The chip that it shall run on.
+    #[arg(long, value_name = "CHIP", default_value = "sm_90")]
+    pub(crate) target: String,
+    /// The driver's version, as cuDriverGetVersion counts it: it says which PTX its compiler reads.
+    #[arg(long, value_name = "NUMBER", default_value_t = 13_000)]
+    pub(crate) driver: u32,
+    /// File for the PTX that comes out; several texts get numbers.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// PTX, a fatbin, a library or a program.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -18,6 +18,7 @@ const MORE: &[(&str, &[&str])] = &[
     ("apex predict", &["../models/models.md"]),
     ("apex sim", &["policies.md"]),
     ("apex tune", &["tuning.md"]),
+    ("apex lower", &["compatibility.md"]),
     ("apex bench", &["measured.md"]),
     ("apex bench launch", &["guide.md#faster-launches"]),
     ("apex bench memory", &["guide.md#faster-launches"]),

@@ -17,6 +17,7 @@ mod environment;
 mod followed_models;
 mod frameworks;
 mod layout;
+mod lower;
 mod manual;
 mod pages;
 mod predict;
@@ -88,6 +89,7 @@ fn carry_out(arguments: Arguments) -> ExitCode {
         Verb::Predict(predict) => predict::predict(&predict),
         Verb::Sim(arguments) => sim::sim(&arguments),
         Verb::Tune(tune) => tune::tune(&tune),
+        Verb::Lower(lower) => lower::lower_file(&lower),
         Verb::Bench(bench) => apex_bench::bench(&bench),
         Verb::Completions { shell } => {
             let mut page = Vec::new();

@@ -230,6 +230,28 @@ facts! {
         /// They were measured here, and not on another machine.
         measured_here: bool,
     }
+    /// An image for a newer chip was brought down and loaded.
+    "lowered" Lowered {
+        /// The chip that its PTX was made for.
+        was: String,
+        /// The chip that it was loaded for.
+        to: String,
+        /// Which newer features were rewritten.
+        features: Vec<String>,
+        /// Microseconds that it took.
+        micros: u64,
+        /// Texts of it that lay on disk from an earlier time.
+        kept: u64,
+    }
+    /// The program was told that its device is another; a later one replaces it.
+    "claimed" Claimed {
+        /// The compute capability that it was told.
+        claimed: String,
+        /// The device's own.
+        real: String,
+        /// How often it asked.
+        answers: u64,
+    }
     /// Something of ours failed; the program's call went through.
     "failure" Failure {
         /// One sentence.

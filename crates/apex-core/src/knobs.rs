@@ -6,6 +6,7 @@
 //! or a test tells it: users neither need it nor see it.
 
 mod bytes;
+mod capability;
 mod fast;
 mod unknown;
 
@@ -14,6 +15,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 pub use bytes::Bytes;
+pub use capability::Capability;
 pub use fast::Fast;
 
 macro_rules! knobs {
@@ -151,6 +153,16 @@ knobs! {
     tuning: Option<PathBuf> = None, "APEX_TUNING", internal;
     /// Directory for what comes out of kernels and for their code; set by `apex tune`.
     outputs: Option<PathBuf> = None, "APEX_OUTPUTS", internal;
+    /// 0 leaves code for newer chips to the driver, which refuses it; by default its PTX is brought down to the GPU that is there.
+    compatibility: bool = true, "APEX_COMPATIBILITY";
+    /// Compute capability that programs are told, such as 12.0, for those that refuse older devices at their start; limits stay the device's own.
+    device_capability: Option<Capability> = None, "APEX_DEVICE_CAPABILITY";
+    /// Directory of PTX that was brought down; by default apex/lowered in the user's cache directory.
+    compatibility_cache: Option<PathBuf> = None, "APEX_COMPATIBILITY_CACHE";
+    /// The user's cache directory, as the system knows it.
+    cache_home: Option<PathBuf> = None, "XDG_CACHE_HOME", internal;
+    /// The user's own directory, as the system knows it.
+    home: Option<PathBuf> = None, "HOME", internal;
     /// Directory of the predictor's models; by default `models` beside the executable.
     models: Option<PathBuf> = None, "APEX_MODELS";
     /// 1 keeps predictions of launches inside the program, where a scheduler can ask for them, 0 never does; by default programs with a class have them.
@@ -165,6 +177,8 @@ knobs! {
     softgpu_device: String = "h200".into(), "APEX_SOFTGPU_DEVICE";
     /// How many devices the software GPU has, 64 at most; 0 is a machine without any.
     softgpu_devices: u64 = 1, "APEX_SOFTGPU_DEVICES";
+    /// 1 has the software GPU refuse PTX for a newer chip or of a newer version, as a GPU does; by default it runs it.
+    softgpu_strict: bool = false, "APEX_SOFTGPU_STRICT";
     /// Bytes of memory each software device has; 0 is as much as the machine has free, at most what the device would have.
     softgpu_memory: Bytes = Bytes(0), "APEX_SOFTGPU_MEMORY";
     /// Threads that execute kernels on the software GPU; 0 is one per processor.

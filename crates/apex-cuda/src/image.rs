@@ -64,6 +64,95 @@ pub fn copy_at(address: *const c_void, most: usize) -> Option<(ImageKind, Vec<u8
     (memory.read(0, &mut copy) == length).then_some((kind, copy))
 }
 
+/// What one entry of a fatbin is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// PTX text; other entries are machine code.
+    pub is_ptx: bool,
+    /// Its architecture: 90 for `sm_90`.
+    pub architecture: u32,
+}
+
+/// Which code an image has, told by its headers alone: a fatbin may be large, and its code is not touched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// A text, with its first piece: target and version stand in it.
+    Text(Vec<u8>),
+    /// The entries of a fatbin, up to the first that was enough.
+    Entries(Vec<Entry>),
+}
+
+/// Says of an entry that the others need not be looked at.
+pub type IsEnough<'a> = &'a dyn Fn(&Entry) -> bool;
+
+/// Which code the image at an address has; `None` where that cannot be told, as of a cubin.
+pub fn offer_at(address: *const c_void, enough: IsEnough<'_>) -> Option<Offer> {
+    let (memory, kind, length) = locate(address)?;
+    offer_of(&memory, kind, length, enough)
+}
+
+/// Which code the image has that begins a slice.
+pub fn offer(bytes: &[u8], enough: IsEnough<'_>) -> Option<Offer> {
+    let (kind, length) = measure(&bytes)?;
+    offer_of(&bytes, kind, length, enough)
+}
+
+/// Which code the image has that begins a file.
+pub fn offer_in(file: &File, enough: IsEnough<'_>) -> Option<Offer> {
+    let (kind, length) = measure(file)?;
+    offer_of(file, kind, length, enough)
+}
+
+fn offer_of(
+    bytes: &impl Bytes,
+    kind: ImageKind,
+    length: u64,
+    enough: IsEnough<'_>,
+) -> Option<Offer> {
+    match kind {
+        ImageKind::Ptx => {
+            let mut head = vec![0; length.min(HEAD_BYTES) as usize];
+            let there = bytes.read(0, &mut head);
+            head.truncate(there);
+            Some(Offer::Text(head))
+        }
+        ImageKind::Fatbin => Some(Offer::Entries(entries(bytes, length, enough))),
+        ImageKind::Cubin | ImageKind::Wrapper => None,
+    }
+}
+
+/// The header of a text, with the remarks before it, is shorter.
+const HEAD_BYTES: u64 = 16 << 10;
+/// No fatbin has more entries.
+const MOST_ENTRIES: usize = 1 << 16;
+const ENTRY_PTX: u16 = 1;
+
+fn entries(bytes: &impl Bytes, length: u64, enough: IsEnough<'_>) -> Vec<Entry> {
+    let mut found = Vec::new();
+    let Some(mut at) = bytes.array::<8>(0).and_then(|head| half(&head, 6)).map(u64::from) else {
+        return found;
+    };
+    while at < length && found.len() < MOST_ENTRIES {
+        let Some(head) = bytes.array::<32>(at) else { break };
+        let (Some(kind), Some(size), Some(body)) = (half(&head, 0), word(&head, 4), word(&head, 8))
+        else {
+            break;
+        };
+        let Some(architecture) = word(&head, 24).map(|both| (both >> 32) as u32) else { break };
+        let entry = Entry { is_ptx: kind == ENTRY_PTX, architecture };
+        found.push(entry);
+        if enough(&entry) {
+            break;
+        }
+        let size = u64::from(size as u32);
+        match size.checked_add(body).and_then(|whole| at.checked_add(whole)) {
+            Some(next) if size >= 32 => at = next,
+            _ => break,
+        }
+    }
+    found
+}
+
 /// The bytes of the image at an address, found as [`identify_at`] does. For a driver, which
 /// reads no more of them than it needs.
 ///
@@ -374,6 +463,37 @@ mod tests {
     fn check(bytes: &[u8], expected: Option<(ImageKind, usize)>) {
         let found = identify(bytes).map(|image| (image.kind, image.length));
         assert_eq!(found, expected, "{:x?}", &bytes[..bytes.len().min(32)]);
+    }
+
+    #[test]
+    fn a_fatbin_offers_its_entries() {
+        let entry = |kind: u16, architecture: u32, body: u64| {
+            let mut bytes = [0; 64].to_vec();
+            bytes[0..2].copy_from_slice(&kind.to_le_bytes());
+            bytes[4..8].copy_from_slice(&64_u32.to_le_bytes());
+            bytes[8..16].copy_from_slice(&body.to_le_bytes());
+            bytes[28..32].copy_from_slice(&architecture.to_le_bytes());
+            bytes.extend(vec![7; body as usize]);
+            bytes
+        };
+        let inside = [entry(2, 80, 8), entry(1, 120, 24), entry(2, 90, 0)].concat();
+        let mut bytes = FATBIN_MAGIC.to_vec();
+        bytes.extend([1, 0, 16, 0]);
+        bytes.extend((inside.len() as u64).to_le_bytes());
+        bytes.extend(&inside);
+        let of = |architecture, is_ptx| Entry { is_ptx, architecture };
+        let all = vec![of(80, false), of(120, true), of(90, false)];
+        assert_eq!(offer(&bytes, &|_| false), Some(Offer::Entries(all.clone())));
+        let some = Offer::Entries(all[..2].to_vec());
+        assert_eq!(offer_at(bytes.as_ptr().cast(), &|entry| entry.is_ptx), Some(some));
+        assert_eq!(offer(&cubin(), &|_| false), None);
+        let text = b".version 8.7\n.target sm_120\n";
+        assert_eq!(offer(text, &|_| false), Some(Offer::Text(text.to_vec())));
+        for at in 0..bytes.len() {
+            let mut broken = bytes.clone();
+            broken[at] ^= 0xff;
+            let _ = offer(&broken, &|_| false);
+        }
     }
 
     #[test]

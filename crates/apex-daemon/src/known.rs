@@ -4,7 +4,8 @@
 //! written beside the events at the end. A number that was never explained stays a number.
 
 use apex_core::facts::{
-    Device, Fact, Fast, Foresight, Graph, Image, Kernel, LaunchCosts, Passed, Process,
+    Claimed, Device, Fact, Fast, Foresight, Graph, Image, Kernel, LaunchCosts, Lowered, Passed,
+    Process,
 };
 use std::collections::BTreeMap;
 
@@ -35,6 +36,10 @@ pub struct KnownProcess {
     pub fast: Option<Fast>,
     /// What its queue believes that launches cost.
     pub launch_costs: Option<LaunchCosts>,
+    /// Images for newer chips that were brought down.
+    pub lowered: Vec<Lowered>,
+    /// What it was told of its device, where that is not so.
+    pub claimed: Option<Claimed>,
     /// Failures of apex inside it, one sentence each.
     pub failures: Vec<String>,
     /// Lines of its facts file that were not understood.
@@ -67,6 +72,11 @@ impl KnownProcess {
             Fact::Foresight(foresight) => self.foresight = Some(foresight),
             Fact::Fast(fast) => self.fast = Some(fast),
             Fact::LaunchCosts(costs) => self.launch_costs = Some(costs),
+            Fact::Lowered(lowered) if self.lowered.len() < MOST_LOWERED => {
+                self.lowered.push(lowered)
+            }
+            Fact::Lowered(_) => {}
+            Fact::Claimed(claimed) => self.claimed = Some(claimed),
             // A broken part of apex could repeat itself without end.
             Fact::Failure(failure) if self.failures.len() < MOST_FAILURES => {
                 self.failures.push(failure.sentence);
@@ -77,6 +87,8 @@ impl KnownProcess {
 }
 
 const MOST_FAILURES: usize = 100;
+/// A program that loads the same images again and again is told of as often as this.
+const MOST_LOWERED: usize = 10_000;
 
 /// The facts of a session, by the number of the process.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -24,7 +24,7 @@ use apex_core::refusal::{Listener, Refusal};
 use apex_core::time::{Anchor, wall_nanos};
 use apex_policy::amounts::counted;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -238,6 +238,7 @@ impl Recording {
         }
         let rows = self.keep_last();
         self.note_failures();
+        self.note_lowered();
         self.note_foresight();
         let mut said = self.take_notes();
         self.record.notes.append(&mut said.clone());
@@ -447,6 +448,45 @@ impl Recording {
         sentences.sort();
         sentences.dedup();
         self.notes.extend(sentences.into_iter().take(3).map(|s| format!("in the program: {s}")));
+    }
+
+    /// Code for newer chips that was brought down, by chip, and what programs were told of their device.
+    fn note_lowered(&mut self) {
+        let known = self.collector.known();
+        for one in known.processes.iter().filter_map(|process| process.claimed.as_ref()) {
+            self.notes.push(format!(
+                "a program was told, at least {}, that its device has compute capability {}; it has {}",
+                counted(one.answers, "time", "times"),
+                one.claimed,
+                one.real
+            ));
+        }
+        let mut of_chips: BTreeMap<(String, String), (u64, u64, u64, BTreeSet<String>)> =
+            BTreeMap::new();
+        for one in known.processes.iter().flat_map(|process| &process.lowered) {
+            let key = (one.was.clone(), one.to.clone());
+            let (images, kept, micros, features) = of_chips.entry(key).or_default();
+            (*images, *kept, *micros) = (*images + 1, *kept + one.kept, *micros + one.micros);
+            features.extend(one.features.iter().cloned());
+        }
+        for ((was, to), (images, kept, micros, features)) in of_chips {
+            let images = match images {
+                1 => "an image".to_owned(),
+                images => format!("{images} images"),
+            };
+            let what = match features.len() {
+                0 => "nothing newer was in it".to_owned(),
+                _ => features.into_iter().collect::<Vec<_>>().join("; "),
+            };
+            let mut note = format!(
+                "{images} for {was} ran on {to}, brought down in {:.1} ms",
+                micros as f64 / 1e3
+            );
+            if kept > 0 {
+                note.push_str(&format!(", {kept} from disk"));
+            }
+            self.notes.push(format!("{note}: {what}"));
+        }
     }
 
     fn note_foresight(&mut self) {

@@ -956,6 +956,9 @@ pub enum MmaType {
     S32,
     E4m3,
     E5m2,
+    E2m3,
+    E3m2,
+    E2m1,
 }
 
 /// `wmma.load` and `wmma.store`.

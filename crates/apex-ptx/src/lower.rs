@@ -26,17 +26,8 @@ use crate::tree::{Function, Instruction, Item, Module, Name, Statement};
 use core::fmt;
 pub use features::{Exact, FEATURES, Feature, Since, page};
 use scope::Scopes;
-pub use target::{Target, newest_ptx};
+pub use target::{Goal, Target, newest_ptx};
 use write::Around;
-
-/// What is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Goal {
-    /// The chip that the text shall run on.
-    pub target: Target,
-    /// The newest version of PTX that its compiler reads.
-    pub version: (u32, u32),
-}
 
 /// A text that was brought down.
 #[derive(Debug, Clone, PartialEq)]

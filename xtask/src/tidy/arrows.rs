@@ -16,7 +16,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("apex-nvml", &["apex-core", "apex-cuda"]),
     ("apex-nvjitlink", &["apex-ptx", "apex-ptxas"]),
     ("apex-fast", &["apex-core", "apex-cuda", "apex-policy", "apex-softgpu"]),
-    ("apex-shim", &["apex-core", "apex-cuda", "apex-fast", "apex-models", "apex-policy"]),
+    (
+        "apex-shim",
+        &["apex-core", "apex-cuda", "apex-fast", "apex-models", "apex-policy", "apex-ptx"],
+    ),
     ("apex-engine", &["apex-ptx"]),
     ("apex-softgpu", &["apex-core", "apex-cuda", "apex-engine", "apex-policy", "apex-ptx"]),
     ("apex-standin", &["apex-cuda"]),
@@ -44,11 +47,13 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "apex-bench",
             "apex-core",
+            "apex-cuda",
             "apex-daemon",
             "apex-dashboard",
             "apex-exec",
             "apex-models",
             "apex-policy",
+            "apex-ptx",
             "apex-train",
         ],
     ),
@@ -69,7 +74,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("apex-random-order", &["apex-core", "apex-cuda", "apex-e2e", "apex-fast", "apex-softgpu"]),
-    ("xtask", &["apex-core", "apex-cuda"]),
+    ("xtask", &["apex-core", "apex-cuda", "apex-ptx"]),
 ];
 
 /// The tables of a manifest that name other crates. What tests and build scripts use counts as what code uses: a crate

@@ -66,4 +66,13 @@ pub(crate) const FORMS: &[Form] = &[
     form(75, "cp.async.ca.shared.global [S], [I], 16, 6; cp.async.wait_all; ld.shared.v4.b32 {R, R, R, R}, [S]"),
     form(75, "min.f16 H, H, H"), form(75, "max.f16 H, H, H"), form(75, "min.f16x2 R, R, R"), form(75, "max.f16x2 R, R, R"),
     warp(89, "mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e4m3.e5m2.f32 {R, R, R, R}, {R, R, R, R}, {R, R}, {R, R, R, R}"),
+    warp(89, "mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e2m1.e2m1.f32 {R, R, R, R}, {R, R, R, R}, {R, R}, {R, R, R, R}"),
+    warp(89, "mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e3m2.e4m3.f32 {R, R, R, R}, {R, R, R, R}, {R, R}, {R, R, R, R}"),
+    warp(89, "mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e2m3.e3m2.f32 {R, R, R, R}, {R, R, R, R}, {R, R}, {R, R, R, R}"),
+    warp(89, "mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e5m2.e2m3.f32 {R, R, R, R}, {R, R, R, R}, {R, R}, {R, R, R, R}"),
+    warp(89, "mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e2m1.e5m2.f32 {R, R, R, R}, {R, R, R, R}, {R, R}, {R, R, R, R}"),
+    warp(75, "st.shared.v4.b32 [S], {R, R, R, R}; bar.sync 0; stmatrix.sync.aligned.m8n8.x1.shared.b16 [S], {R}; bar.sync 0; ld.shared.v4.b32 {R, R, R, R}, [S]"),
+    warp(75, "st.shared.v4.b32 [S], {R, R, R, R}; bar.sync 0; stmatrix.sync.aligned.m8n8.x4.shared.b16 [S], {R, R, R, R}; bar.sync 0; ld.shared.v4.b32 {R, R, R, R}, [S]"),
+    warp(75, "st.shared.v4.b32 [S], {R, R, R, R}; bar.sync 0; stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [S], {R, R}; bar.sync 0; ld.shared.v4.b32 {R, R, R, R}, [S]"),
+    form(75, "mov.u32 R, %cluster_ctarank"), form(75, "mov.u32 R, %cluster_nctaid.x"), form(75, "mov.u32 R, %clusterid.x"),
 ];

@@ -21,6 +21,8 @@ impl MmaType {
             MmaType::Tf32 | MmaType::F32 | MmaType::S32 => 32,
             MmaType::F64 => 64,
             MmaType::S8 | MmaType::U8 | MmaType::E4m3 | MmaType::E5m2 => 8,
+            // In `mma.kind::f8f6f4` each stands in a byte of its own.
+            MmaType::E2m3 | MmaType::E3m2 | MmaType::E2m1 => 8,
             MmaType::S4 | MmaType::U4 => 4,
             MmaType::B1 => 1,
         }
@@ -48,6 +50,10 @@ impl MmaType {
             MmaType::S32 => (bits as i32).into(),
             MmaType::E4m3 => widen(bits, Format::E4M3),
             MmaType::E5m2 => widen(bits, Format::E5M2),
+            MmaType::E2m3 => widen(bits & 0x3f, Format::E2M3),
+            MmaType::E3m2 => widen(bits & 0x3f, Format::E3M2),
+            // Two bits are left free on either side.
+            MmaType::E2m1 => widen(bits >> 2 & 0xf, Format::E2M1),
         }
     }
 

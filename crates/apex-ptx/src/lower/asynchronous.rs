@@ -136,6 +136,45 @@ pub(super) fn is_cluster(it: &Instruction) -> bool {
         || (matches!(&*it.opcode, "st" | "red") && it.has("async"))
 }
 
+/// What a block that is a cluster by itself finds where it asks for its cluster.
+fn of_one(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "%cluster_ctaid" | "%cluster_ctarank" => "0",
+        "%cluster_nctaid" | "%cluster_nctarank" => "1",
+        "%clusterid" => "%ctaid",
+        "%nclusterid" => "%nctaid",
+        _ => return None,
+    })
+}
+
+fn in_cluster_of_one(operand: &Operand) -> Option<Operand> {
+    let number = |word: &str| word.parse().ok().map(|it| Operand::Constant(Constant::signed(it)));
+    match operand {
+        Operand::Name(name) => of_one(name).and_then(number),
+        Operand::Member(name, side) => {
+            let word = of_one(name)?;
+            number(word).or_else(|| Some(Operand::Member(word.into(), side.clone())))
+        }
+        _ => None,
+    }
+}
+
+/// Whether it reads where the block is in its cluster.
+pub(super) fn asks_of_cluster(it: &Instruction) -> bool {
+    it.operands.iter().any(|operand| in_cluster_of_one(operand).is_some())
+}
+
+/// The answers of a block that is a cluster by itself.
+pub(super) fn cluster_of_one(it: &Instruction, _: &Around<'_>) -> Written {
+    let mut older = it.clone();
+    for operand in &mut older.operands {
+        if let Some(other) = in_cluster_of_one(operand) {
+            *operand = other;
+        }
+    }
+    Ok(vec![Statement::Instruction(older)])
+}
+
 /// Whether it is a barrier that counts arrivals, or bytes.
 pub(super) fn is_counting_barrier(it: &Instruction) -> bool {
     &*it.opcode == "mbarrier"

@@ -2,8 +2,9 @@
 //!
 //! `docs/compatibility.md` is made of it. Rows are asked in their order, so a special form stands before the general one.
 
+use super::target::{Goal, Target};
 use super::write::{Around, Written};
-use super::{Goal, Target, arithmetic, asynchronous, convert, matrix, memory, warp};
+use super::{arithmetic, asynchronous, convert, matrix, memory, warp};
 use crate::tree::Instruction;
 use std::fmt::Write as _;
 
@@ -54,6 +55,8 @@ pub enum Exact {
     Bits,
     /// The same bits; only speed is lost.
     Hint,
+    /// The same products; their sums are rounded as the older chip rounds them.
+    Sums,
     /// Another outcome that the newer chip could have had too.
     Allowed,
     /// It is refused.
@@ -67,6 +70,7 @@ impl Exact {
         match self {
             Exact::Bits => "same bits",
             Exact::Hint => "same bits, a hint is lost",
+            Exact::Sums => "same products, sums as the older chip rounds them",
             Exact::Allowed => "another allowed outcome",
             Exact::Never => "refused",
         }
@@ -130,7 +134,7 @@ features! {
     "wgmma", Only(&[90], (8, 0)), Never, "only sm_90a has products of four warps", matrix::is_warpgroup => refuse_warpgroup;
     "tensormap.replace", Only(&[90, 100, 101, 103, 110, 120, 121], (8, 3)), Never, "the layout of a tensor map is not known", matrix::is_map_change => refuse_map;
     "mma .block_scale", Only(DESKTOP, (8, 7)), Never, "not brought down yet", matrix::is_scaled => refuse_scaled;
-    "mma .kind::f8f6f4", Only(DESKTOP, (8, 7)), Bits, "of e4m3 and e5m2 the form of sm_89; six and four bits are refused", matrix::is_small_product => matrix::plain_product;
+    "mma .kind::f8f6f4", Only(DESKTOP, (8, 7)), Sums, "six and four bits become e4m3, then the form of sm_89; sparse products are refused", matrix::is_small_product => matrix::plain_product;
     "ldmatrix, stmatrix .b8", Only(BLACKWELL, (8, 6)), Never, "not brought down yet", matrix::is_byte_matrix => refuse_byte_matrix;
     "cp.async.bulk.shared::cta.global", Chip(90, (8, 6)), Bits, "the older name of the same place", asynchronous::is_copy_to_own_block => asynchronous::copy_to_cluster;
     "cp.async.bulk", Chip(90, (8, 0)), Never, "copies of tiles came with sm_90", asynchronous::is_large_copy => refuse_large_copy;
@@ -138,7 +142,8 @@ features! {
     "griddepcontrol", Chip(90, (7, 8)), Bits, "left out: kernels never overlap there", asynchronous::is_kernel_order => asynchronous::in_order;
     "mbarrier.try_wait", Chip(90, (7, 8)), Allowed, "test_wait; barriers that count bytes are refused", asynchronous::is_newer_barrier => asynchronous::test_instead;
     "clusters", Chip(90, (7, 8)), Never, "blocks of older chips cannot reach each other", asynchronous::is_cluster => refuse_cluster;
-    "stmatrix", Chip(90, (7, 8)), Never, "not brought down yet", matrix::is_matrix_store => refuse_matrix_store;
+    "stmatrix", Chip(90, (7, 8)), Bits, "each lane stores for itself, to an address from a shuffle; generic addresses are refused", matrix::is_matrix_store => matrix::matrix_store;
+    "%cluster_*, %clusterid, %nclusterid", Chip(90, (7, 8)), Bits, "a block is a cluster of one", asynchronous::asks_of_cluster => asynchronous::cluster_of_one;
     "add, sub, mul .bf16, .bf16x2", Chip(90, (7, 8)), Bits, "fma with one or minus zero", arithmetic::is_bfloat => arithmetic::bfloat_by_fma;
     "cvt.{rn, rz}.tf32.f32", Chip(90, (7, 8)), Bits, "rounded as integers", convert::is_newer_tf32 => convert::tf32;
     "cvt.f32.bf16", Chip(90, (7, 8)), Bits, "the bits become the upper half", convert::is_wider_bfloat => convert::wider_bfloat;
@@ -172,7 +177,6 @@ refusals! {
     refuse_byte_matrix "matrices of bytes are not brought down yet";
     refuse_large_copy "copies of long pieces and tiles came with sm_90";
     refuse_cluster "blocks of a cluster reach each other only since sm_90";
-    refuse_matrix_store "stores of matrices came with sm_90";
     refuse_byte_product "products of eight bits came with sm_89";
     refuse_barrier "asynchronous barriers came with sm_80";
     refuse_newer_product "this product of matrices came with sm_80, and parts of it would round otherwise";
@@ -197,6 +201,15 @@ Made by `cargo xtask docs` from the table in `crates/apex-ptx/src/lower/features
 
 PTX runs on the chip that it was made for and on later ones. apex brings it down to older chips. Mostly its two header
 lines are all that must change. What is newer becomes older instructions by the table below, or is refused by its line.
+
+Under `apex run` this happens when a module or library is loaded: where an image offers the device nothing but PTX for
+a newer chip, and where the driver refuses PTX as too new (errors 209, 218, 222). If that fails, the program gets the
+driver's own error. The report says what was brought down. PTX that came out is kept in `APEX_COMPATIBILITY_CACHE`;
+the driver keeps its own machine code of it. `APEX_COMPATIBILITY=0` switches all of this off.
+
+Some programs ask for the compute capability at their start and refuse older devices. `APEX_DEVICE_CAPABILITY=12.0` has
+the driver's functions answer so; limits such as shared memory stay the device's own. NVML still tells the truth, and a
+compiler that believes the answer makes machine code that cannot run: use it for programs that bring PTX.
 
 `apex lower FILE --target sm_90` says what becomes of the PTX in a file: PTX text, a fatbin, a library or a program.
 `--output` writes the PTX that comes out. Machine code (a cubin) of another chip cannot be brought down.

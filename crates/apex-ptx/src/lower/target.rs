@@ -11,6 +11,15 @@ pub struct Target {
     pub is_own: bool,
 }
 
+/// What is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Goal {
+    /// The chip that the text shall run on.
+    pub target: Target,
+    /// The newest version of PTX that its compiler reads.
+    pub version: (u32, u32),
+}
+
 impl Target {
     /// `sm_90`, `compute_90`, `sm_120f`.
     #[must_use]

@@ -9,7 +9,6 @@ use apex_cuda::types::*;
 
 use crate::border::{list, put, put_if_wanted, text};
 use crate::module::code::{Code, Image};
-use crate::module::fatbin::container_of;
 use crate::module::link::Link;
 use crate::module::load_options::Options;
 use crate::object::{create, destroy, live, lock};
@@ -65,7 +64,7 @@ answers! {
         }
         let (major, minor) = link.device.identity.capability;
         let mut result = lock(&link.result);
-        *result = container_of(&texts, 10 * major + minor);
+        *result = apex_ptx::container::of_texts(&texts, 10 * major + minor);
         drop(Code::load(&Image(texts), link.device, &link.options)?);
         put_if_wanted(bytes, result.len());
         put(image, result.as_mut_ptr().cast())

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use apex_cuda::types::*;
 use apex_engine::{Kernel, LoadErrorKind, Variable};
 
-use crate::machine::device::Device;
+use apex_ptx::lower::{Goal, Target, lower, newest_ptx};
+
+use crate::machine::device::{DRIVER_VERSION, Device};
 use crate::memory::allocation::{allocate, free};
 use crate::memory::range::MemoryKind;
 use crate::module::fatbin::{texts_at, texts_in};
@@ -71,6 +73,9 @@ impl Code {
         device: &'static Device,
         options: &Options,
     ) -> Result<Code, CUresult> {
+        if crate::settings::settings().softgpu_strict {
+            refuse_newer(image, device)?;
+        }
         let mut addresses = Vec::new();
         let mut place = |variable: Variable<'_>| {
             let kind = if variable.managed { MemoryKind::Managed } else { MemoryKind::Device };
@@ -126,6 +131,29 @@ impl Code {
         let found = self.engine.variable(name).ok_or(CUDA_ERROR_NOT_FOUND)?;
         Ok((found.address, found.bytes as usize, found.managed))
     }
+}
+
+/// What a GPU answers to PTX for a newer chip, or of a version that its driver does not read.
+fn refuse_newer(image: &Image, device: &Device) -> Result<(), CUresult> {
+    let (major, minor) = device.identity.capability;
+    let own = Target::of_device(major, minor);
+    for text in &image.0 {
+        let Ok(module) = apex_ptx::parse(text) else { continue };
+        if module.version > newest_ptx(DRIVER_VERSION.unsigned_abs()) {
+            return Err(CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+        }
+        let target = module.target.first().and_then(|name| Target::named(name));
+        if target.is_some_and(|target| !own.runs(target)) {
+            return Err(CUDA_ERROR_INVALID_PTX);
+        }
+        // The table of newer features knows what the chip lacks.
+        let goal = Goal { target: own, version: module.version };
+        let newer = text.replace(&module.target[0][..], "sm_121");
+        if lower(&newer, goal).map_or(true, |lowered| !lowered.changes.is_empty()) {
+            return Err(CUDA_ERROR_INVALID_PTX);
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Code {

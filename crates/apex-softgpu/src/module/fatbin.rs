@@ -9,10 +9,6 @@ use apex_cuda::image::{ImageKind, bytes_at, identify};
 use apex_cuda::types::*;
 use apex_ptx::container;
 
-const KIND_PTX: u16 = 1;
-const ENTRY_VERSION: u16 = 0x101;
-const HEADER_BYTES: usize = 64;
-const CONTAINER_MAGIC: u32 = 0xba55_ed50;
 const WRAPPER_MAGIC: u32 = 0x4662_43b1;
 const WITH_PRELINKED: u32 = 2;
 const PRELINKED_AT_MOST: usize = 1 << 16;
@@ -59,29 +55,6 @@ pub(crate) fn texts_inside(bytes: &[u8], capability: (u32, u32)) -> Result<Vec<S
     }
 }
 
-/// A container with the texts.
-pub(crate) fn container_of(texts: &[String], architecture: u32) -> Vec<u8> {
-    let mut inside = Vec::new();
-    for text in texts {
-        // Ended by a NUL, as the entries of the compiler's containers are.
-        let padded = (text.len() + 1).next_multiple_of(8);
-        let mut header = [0; HEADER_BYTES];
-        header[0..2].copy_from_slice(&KIND_PTX.to_le_bytes());
-        header[2..4].copy_from_slice(&ENTRY_VERSION.to_le_bytes());
-        header[4..8].copy_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
-        header[8..16].copy_from_slice(&(padded as u64).to_le_bytes());
-        header[28..32].copy_from_slice(&architecture.to_le_bytes());
-        inside.extend_from_slice(&header);
-        inside.extend_from_slice(text.as_bytes());
-        inside.resize(inside.len() + padded - text.len(), 0);
-    }
-    let mut container = CONTAINER_MAGIC.to_le_bytes().to_vec();
-    container.extend_from_slice(&[1, 0, 16, 0]);
-    container.extend_from_slice(&(inside.len() as u64).to_le_bytes());
-    container.extend_from_slice(&inside);
-    container
-}
-
 /// The texts of all units of a relocatable program.
 ///
 /// # Safety
@@ -124,7 +97,13 @@ fn texts_of(
 }
 
 /// The texts of the best architecture.
-fn best(texts: Vec<(u32, String)>, (major, minor): (u32, u32)) -> Result<Vec<String>, CUresult> {
+fn best(
+    mut texts: Vec<(u32, String)>,
+    (major, minor): (u32, u32),
+) -> Result<Vec<String>, CUresult> {
+    if crate::settings::settings().softgpu_strict {
+        texts.retain(|(architecture, _)| *architecture <= 10 * major + minor);
+    }
     let chosen = container::best(texts, 10 * major + minor);
     if chosen.is_empty() { Err(CUDA_ERROR_NO_BINARY_FOR_GPU) } else { Ok(chosen) }
 }
@@ -149,7 +128,7 @@ mod tests {
 
     fn container(entries: &[Vec<u8>]) -> Vec<u8> {
         let inside = entries.concat();
-        let mut bytes = CONTAINER_MAGIC.to_le_bytes().to_vec();
+        let mut bytes = 0xba55_ed50_u32.to_le_bytes().to_vec();
         bytes.extend_from_slice(&[1, 0, 16, 0]);
         bytes.extend_from_slice(&(inside.len() as u64).to_le_bytes());
         bytes.extend_from_slice(&inside);

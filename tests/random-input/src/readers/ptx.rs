@@ -1,8 +1,10 @@
-//! PTX, as the software GPU loads it, as tuning looks at it and as it is walked for what its launches do.
+//! PTX, as the software GPU loads it, as tuning looks at it, as it is walked for what its launches do, and brought down
+//! to older chips.
 
 use super::{Examples, Read, Reader, no_variables, project};
 use anyhow::Result;
-use apex_engine::Module;
+use apex_engine::{Module, Variable};
+use apex_ptx::lower::{Goal, Target, lower};
 use apex_ptx::tree::Function;
 use apex_ptx::walk::{Launch, Program, walk};
 use std::fs;
@@ -67,6 +69,14 @@ pub(crate) const READER: Reader = Reader {
         ".reqntid 1,2,3",
         "mov.b64 {}, {};",
         ".version 99.9",
+        ".version 8.8\n.target sm_120a\n",
+        "add.rn.f32x2 %rd1, %rd2, %rd3;",
+        "ld.global.v8.b32 {%r1, _, %r1, %r1, %r1, %r1, %r1, %r1}, [%rd1];",
+        "redux.sync.min.abs.NaN.f32 %r1, %r1, -1;",
+        "cvt.rn.satfinite.relu.e2m1x2.f32 %r1, %r1, %r1;",
+        "st.bulk.shared::cta [%rd1], %rd1, 0;",
+        "elect.sync _|%p1, -1;",
+        "cp.async.ca.shared.global [%r1], [%rd1], 16, %r1;",
     ],
     cases: u64::MAX,
 };
@@ -87,7 +97,26 @@ fn gather(folder: &Path) -> Result<()> {
             }
         }
     }
+    for name in ["add-sub-f32x2", "mul-fma-f32x2", "min-max-three-f32"] {
+        let path = project(&format!("crates/apex-engine/tests/run/{name}.ptx"));
+        fs::copy(path, folder.join(format!("newer-{name}.ptx")))?;
+    }
     Ok(())
+}
+
+/// Brings a text down; what comes out must be PTX, and load where the text itself does.
+fn bring_down(text: &str, mut loads: impl FnMut(&str) -> bool) {
+    for number in [90, 80, 75] {
+        let goal = Goal { target: Target { number, is_own: false }, version: (8, 0) };
+        let Ok(lowered) = lower(text, goal) else { continue };
+        assert!(
+            apex_ptx::parse(&lowered.text).is_ok(),
+            "no PTX for sm_{number}:\n{}",
+            lowered.text
+        );
+        let is_worse = lowered.text != text && loads(text) && !loads(&lowered.text);
+        assert!(!is_worse, "does not load any more for sm_{number}:\n{}", lowered.text);
+    }
 }
 
 fn open(_: &Examples, _: &Path) -> Result<Read> {
@@ -101,10 +130,14 @@ fn open(_: &Examples, _: &Path) -> Result<Read> {
             }
         }
         let start = (memory.as_mut_ptr() as u64).next_multiple_of(PAGE);
-        let loaded = Module::load(&[&text], &mut |variable| {
-            (variable.bytes <= VARIABLE_BYTES && variable.align <= PAGE).then_some(start)
-        });
-        loaded.is_ok()
+        let loads = |text: &str| {
+            let place = &mut |variable: Variable<'_>| {
+                (variable.bytes <= VARIABLE_BYTES && variable.align <= PAGE).then_some(start)
+            };
+            Module::load(&[text], place).is_ok()
+        };
+        bring_down(&text, loads);
+        loads(&text)
     }))
 }
 

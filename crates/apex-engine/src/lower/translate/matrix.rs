@@ -8,7 +8,7 @@ use apex_ptx::tree::{Instruction, Operand};
 
 use super::logic::JOINS;
 
-pub(super) const ELEMENTS: [(&str, MmaType); 13] = [
+pub(super) const ELEMENTS: [(&str, MmaType); 16] = [
     ("f16", MmaType::F16),
     ("bf16", MmaType::Bf16),
     ("tf32", MmaType::Tf32),
@@ -22,6 +22,9 @@ pub(super) const ELEMENTS: [(&str, MmaType); 13] = [
     ("s32", MmaType::S32),
     ("e4m3", MmaType::E4m3),
     ("e5m2", MmaType::E5m2),
+    ("e2m3", MmaType::E2m3),
+    ("e3m2", MmaType::E3m2),
+    ("e2m1", MmaType::E2m1),
 ];
 
 impl Translator<'_, '_> {
