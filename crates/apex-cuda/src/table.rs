@@ -121,10 +121,10 @@ macro_rules! driver_functions {
             Module     pass          passes   2000   fn cuModuleGetGlobal(dptr: *mut CUdeviceptr_v1, bytes: *mut u32, hmod: CUmodule, name: *const c_char) -> CUresult;
             Module     pass          passes   3020   fn cuModuleGetGlobal_v2(dptr: *mut CUdeviceptr, bytes: *mut usize, hmod: CUmodule, name: *const c_char) -> CUresult;
             Module     pass          passes   11070  fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult;
-            Module     note(code)    drains   2000   fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult;
+            Module     hook(compile) drains   2000   fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult;
             Module     hook(compile) drains   2000   fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult;
             Module     hook(compile) drains   2010   fn cuModuleLoadDataEx(module: *mut CUmodule, image: *const c_void, num_options: u32, options: *mut CUjit_option, option_values: *mut *mut c_void) -> CUresult;
-            Module     note(code)    drains   2000   fn cuModuleLoadFatBinary(module: *mut CUmodule, fat_cubin: *const c_void) -> CUresult;
+            Module     hook(compile) drains   2000   fn cuModuleLoadFatBinary(module: *mut CUmodule, fat_cubin: *const c_void) -> CUresult;
             Module     note(code)    forgets  2000   fn cuModuleUnload(hmod: CUmodule) -> CUresult;
 
             Library    pass          passes   12040  fn cuLibraryEnumerateKernels(kernels: *mut CUkernel, num_kernels: u32, lib: CUlibrary) -> CUresult;
@@ -135,7 +135,7 @@ macro_rules! driver_functions {
             Library    note(code)    passes   12000  fn cuLibraryGetModule(p_mod: *mut CUmodule, library: CUlibrary) -> CUresult;
             Library    pass          drains   12000  fn cuLibraryGetUnifiedFunction(fptr: *mut *mut c_void, library: CUlibrary, symbol: *const c_char) -> CUresult;
             Library    hook(compile) drains   12000  fn cuLibraryLoadData(library: *mut CUlibrary, code: *const c_void, jit_options: *mut CUjit_option, jit_options_values: *mut *mut c_void, num_jit_options: u32, library_options: *mut CUlibraryOption, library_option_values: *mut *mut c_void, num_library_options: u32) -> CUresult;
-            Library    note(code)    drains   12000  fn cuLibraryLoadFromFile(library: *mut CUlibrary, file_name: *const c_char, jit_options: *mut CUjit_option, jit_options_values: *mut *mut c_void, num_jit_options: u32, library_options: *mut CUlibraryOption, library_option_values: *mut *mut c_void, num_library_options: u32) -> CUresult;
+            Library    hook(compile) drains   12000  fn cuLibraryLoadFromFile(library: *mut CUlibrary, file_name: *const c_char, jit_options: *mut CUjit_option, jit_options_values: *mut *mut c_void, num_jit_options: u32, library_options: *mut CUlibraryOption, library_option_values: *mut *mut c_void, num_library_options: u32) -> CUresult;
             Library    note(code)    forgets  12000  fn cuLibraryUnload(library: CUlibrary) -> CUresult;
 
             Kernel     pass          passes   2020   fn cuFuncGetAttribute(pi: *mut i32, attrib: CUfunction_attribute, hfunc: CUfunction) -> CUresult;
@@ -157,8 +157,8 @@ macro_rules! driver_functions {
             Kernel     pass          forgets  12000  fn cuKernelSetAttribute(attrib: CUfunction_attribute, val: i32, kernel: CUkernel, dev: CUdevice) -> CUresult;
             Kernel     pass          forgets  12000  fn cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, dev: CUdevice) -> CUresult;
 
-            Link       pass          drains   5050   fn cuLinkAddData(state: CUlinkState, kind: CUjitInputType, data: *mut c_void, size: usize, name: *const c_char, num_options: u32, options: *mut CUjit_option, option_values: *mut *mut c_void) -> CUresult;
-            Link       pass          drains   6050   fn cuLinkAddData_v2(state: CUlinkState, kind: CUjitInputType, data: *mut c_void, size: usize, name: *const c_char, num_options: u32, options: *mut CUjit_option, option_values: *mut *mut c_void) -> CUresult;
+            Link       hook(compile) drains   5050   fn cuLinkAddData(state: CUlinkState, kind: CUjitInputType, data: *mut c_void, size: usize, name: *const c_char, num_options: u32, options: *mut CUjit_option, option_values: *mut *mut c_void) -> CUresult;
+            Link       hook(compile) drains   6050   fn cuLinkAddData_v2(state: CUlinkState, kind: CUjitInputType, data: *mut c_void, size: usize, name: *const c_char, num_options: u32, options: *mut CUjit_option, option_values: *mut *mut c_void) -> CUresult;
             Link       pass          drains   5050   fn cuLinkAddFile(state: CUlinkState, kind: CUjitInputType, path: *const c_char, num_options: u32, options: *mut CUjit_option, option_values: *mut *mut c_void) -> CUresult;
             Link       pass          drains   6050   fn cuLinkAddFile_v2(state: CUlinkState, kind: CUjitInputType, path: *const c_char, num_options: u32, options: *mut CUjit_option, option_values: *mut *mut c_void) -> CUresult;
             Link       pass          drains   5050   fn cuLinkComplete(state: CUlinkState, cubin_out: *mut *mut c_void, size_out: *mut usize) -> CUresult;

@@ -8,6 +8,7 @@
 //! | [`sample`] | times some launches on the GPU |
 //! | [`gate`] | has launches wait for other programs |
 //! | [`tune`] | gives kernels another shape and images other limits |
+//! | [`compatibility`] | loads code for newer chips as code for this one |
 //! | [`predict`] | foretells how long launches take |
 //! | [`detail`], [`outputs`] | look at what launches pass and what copies bring |
 //!
@@ -41,6 +42,7 @@
 //! closure and calls it once or not at all, as [`load_code`] and [`make_reshaped`] do. The driver table says `hook` for
 //! such a function. Every call that could see the difference must tell its moment here before it goes down.
 
+mod compatibility;
 mod detail;
 mod gate;
 mod moments;
@@ -54,17 +56,19 @@ mod tune;
 use crate::state::extras::{Extra, Extras};
 use crate::state::kernels::{self, Named};
 use crate::state::thread::{self, Thread};
-use crate::state::{self, costs, process};
+use crate::state::{self, costs, inside, process};
 use apex_core::KernelId;
 use apex_core::event::{AllocKind, Direction, Launch, LaunchShape, What};
 use apex_core::pace::{Pace, READ_EVERY};
 use apex_cuda::Function;
-use apex_cuda::types::{CUDA_SUCCESS, CUfunction, CUresult, c_void};
+use apex_cuda::types::{CUDA_SUCCESS, CUfunction, CUjit_option, CUresult, c_void};
+use compatibility::{Older, PlainOptions, Program};
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use moments::{Call, Copied, Form, Note};
 pub(crate) use record::{call, only as record_only};
-pub(crate) use tune::{either as make_reshaped, load as load_code};
+pub(crate) use tune::either as make_reshaped;
 
 // ---- The process begins, forks and loses threads.
 
@@ -73,6 +77,7 @@ pub(crate) fn begin() {
     static BEGUN: AtomicBool = AtomicBool::new(false);
     if !BEGUN.swap(true, Ordering::Relaxed) {
         process::watch_panics();
+        compatibility::begin();
         thread::at_end(thread_ends);
         // SAFETY: the handler is a plain function of this library, which is never unloaded.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
@@ -234,6 +239,80 @@ fn foresee() {
 }
 
 // ---- Code and graphs.
+
+/// The program's options for the driver's compiler: how many, their words and their values.
+pub(crate) type JitOptions = (u32, *mut CUjit_option, *mut *mut c_void);
+
+/// Code is loaded from the program's memory. `load` loads an image with options, `own` is the program's own call.
+///
+/// # Safety
+///
+/// The arguments are those that the driver is given.
+pub(crate) unsafe fn load_code(
+    (function, started): (Function, u64),
+    image: *const c_void,
+    options: JitOptions,
+    load: impl Fn(*const c_void, JitOptions) -> CUresult,
+    own: impl FnOnce() -> CUresult,
+) -> CUresult {
+    // SAFETY: as the caller says.
+    let older = |older: &Older| unsafe { load_older((function, started), older, options, &load) };
+    compatibility::load(Program::At(image), older, || {
+        let ours = |count, words, values| load(image, (count, words, values));
+        // SAFETY: as the caller says.
+        unsafe { tune::load((function, started), image, options, ours, own) }
+    })
+}
+
+/// Code is loaded from a file. `load` loads an image from memory with options, `own` is the program's own call.
+///
+/// # Safety
+///
+/// The arguments are those that the driver is given.
+pub(crate) unsafe fn load_file(
+    (function, started): (Function, u64),
+    file: Option<&File>,
+    options: JitOptions,
+    load: impl Fn(*const c_void, JitOptions) -> CUresult,
+    own: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let own = || inside::call(function, started, own);
+    let Some(file) = file else { return own() };
+    // SAFETY: as the caller says.
+    let older = |older: &Older| unsafe { load_older((function, started), older, options, &load) };
+    compatibility::load(Program::In(file), older, own)
+}
+
+/// # Safety
+///
+/// The options are the program's own.
+unsafe fn load_older(
+    (function, started): (Function, u64),
+    older: &Older,
+    options: JitOptions,
+    load: impl Fn(*const c_void, JitOptions) -> CUresult,
+) -> CUresult {
+    // SAFETY: the caller vouches for the options.
+    let mut plain = unsafe { PlainOptions::of(options) };
+    let result = inside::call(function, started, || load(older.start(), plain.parts()));
+    if result == CUDA_SUCCESS {
+        // SAFETY: as above.
+        unsafe { PlainOptions::empty_logs(options) };
+    }
+    result
+}
+
+/// A piece of code is given to the linker. `add` adds an image, which is one text or a fatbin; `own` is the program's
+/// own call.
+pub(crate) fn link_code(
+    (function, started): (Function, u64),
+    piece: &[u8],
+    add: impl Fn(&'static [u8], bool) -> CUresult,
+    own: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let older = |older: &Older| inside::call(function, started, || add(older.image, older.is_text));
+    compatibility::load(Program::Bytes(piece), older, || inside::call(function, started, own))
+}
 
 /// The number of the kernel behind a handle, which is looked up if it is new.
 pub(crate) fn kernel_number(function: CUfunction) -> KernelId {

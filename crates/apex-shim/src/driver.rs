@@ -1,8 +1,9 @@
 //! The lowest storey: the driver itself, as a table of its functions.
 //!
 //! [`own`] knows this library as the dynamic loader does, [`load`] finds the driver and fills the [`table`];
-//! [`stand_ins`] knows what answers for NVIDIA's other libraries and programs on the software GPU.
+//! [`capability`] has it say that the device is another; [`stand_ins`] knows what answers for NVIDIA's other libraries and programs on the software GPU.
 
+pub(crate) mod capability;
 pub(crate) mod load;
 pub(crate) mod own;
 pub(crate) mod stand_ins;

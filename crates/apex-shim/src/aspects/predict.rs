@@ -6,7 +6,7 @@
 //! collector's trees have answered meanwhile, and takes their number. That costs one load of a word that seldom
 //! changes. Only for programs that are scheduled, or where `APEX_PREDICT` says so.
 
-use crate::driver::driver;
+use crate::driver::{capability::real_attribute, driver};
 use crate::settings::knobs;
 use crate::state::shape::grid_and_block;
 use crate::state::{
@@ -233,12 +233,7 @@ fn device() -> Option<(Device, DeviceKey)> {
     let mut device: CUdevice = 0;
     // SAFETY: a valid place for the answer.
     unsafe { (driver().cuCtxGetDevice)(&raw mut device) };
-    let attribute = |number: u32| {
-        let mut value = 0;
-        // SAFETY: a valid place; an attribute the driver does not know leaves it.
-        unsafe { (driver().cuDeviceGetAttribute)(&raw mut value, number, device) };
-        u32::try_from(value).unwrap_or(0)
-    };
+    let attribute = |number| u32::try_from(real_attribute(number, device)).unwrap_or(0);
     let (major, minor) = (attribute(75), attribute(76));
     let chip = Chip::for_capability(major, minor)?;
     // Kilohertz of the memory times the bits of its bus, twice a clock.

@@ -9,8 +9,8 @@
 //! every address it hands out is one of them (checked on drivers 535, 550 and 580).
 
 use super::own::own_path;
-use super::stand_ins;
 use super::table::{driver, set_driver};
+use super::{capability, stand_ins};
 use crate::settings::{knobs, log_line};
 use apex_core::knobs::{Fast, Knobs};
 use apex_cuda::types::{
@@ -118,6 +118,10 @@ fn load(own_entry: OwnEntry) {
             if knobs.enabled && is_seen {
                 translation.push((real as usize, own_entry(function) as usize));
             }
+        }
+        if let Some(capability) = knobs.device_capability.filter(|_| knobs.enabled) {
+            // SAFETY: the addresses come from the driver by the table's own names.
+            translation.extend(unsafe { capability::claim(&mut addresses, capability) });
         }
         translation.sort_unstable();
     }

@@ -5,7 +5,7 @@
 //! number and the device travel together, so that a thread that goes back and forth between contexts
 //! takes no lock.
 
-use crate::driver::driver;
+use crate::driver::{capability::real_attribute, driver};
 use crate::state::{
     handles::Handles,
     lock::{Lock, locked},
@@ -113,12 +113,7 @@ fn number(handle: u64) -> u32 {
 }
 
 fn describe(device: CUdevice) -> facts::Device {
-    let attribute = |number: u32| {
-        let mut value = 0;
-        // SAFETY: a valid place; an attribute the driver does not know leaves it.
-        unsafe { (driver().cuDeviceGetAttribute)(&raw mut value, number, device) };
-        u64::try_from(value).unwrap_or(0)
-    };
+    let attribute = |number| u64::try_from(real_attribute(number, device)).unwrap_or(0);
     let mut name = [0; 256];
     let mut memory = 0;
     // SAFETY: an all-zero UUID is a valid place for the answer.

@@ -32,8 +32,6 @@ pub(crate) unsafe fn cuModuleLoadData(
     loaded_data(result, ObjectKind::Module, handle as u64, image)
 }
 
-pub(crate) use cuModuleLoadData as cuModuleLoadFatBinary;
-
 pub(crate) unsafe fn cuModuleUnload(result: CUresult, module: CUmodule) -> Note {
     unloaded(result, ObjectKind::Module, module as u64)
 }
@@ -52,12 +50,6 @@ pub(crate) unsafe fn cuLibraryLoadFromFile(
     result: CUresult,
     library: *mut CUlibrary,
     file: *const c_char,
-    _jit_options: *mut CUjit_option,
-    _jit_values: *mut *mut c_void,
-    _jit_count: u32,
-    _options: *mut CUlibraryOption,
-    _values: *mut *mut c_void,
-    _count: u32,
 ) -> Note {
     // SAFETY: the driver's out-pointer and the path that it read.
     unsafe {
@@ -114,9 +106,9 @@ unsafe fn loaded_file(
     loaded(object, handle, image, path)
 }
 
-/// Opens a file that the driver has read. What gives its bytes once (a pipe, a device) is left alone: to open
+/// Opens a file that the driver reads. What gives its bytes once (a pipe, a device) is left alone: to open
 /// it again could wait for ever.
-fn open_again(path: &str) -> Option<File> {
+pub(super) fn open_again(path: &str) -> Option<File> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
     file.metadata().is_ok_and(|about| about.is_file()).then_some(file)
 }

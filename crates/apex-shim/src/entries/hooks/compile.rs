@@ -1,14 +1,17 @@
 //! Code being loaded that the driver may have to compile.
 
 use super::code;
-use crate::aspects;
+use crate::aspects::{self, JitOptions, Note};
 use crate::driver::driver;
+use crate::state::inside;
+use apex_core::event::What;
 use apex_core::time;
-use apex_cuda::Function;
 use apex_cuda::types::*;
+use apex_cuda::{Function, foreign};
+use core::ffi::CStr;
+use std::fs::File;
 
-const NO_OPTIONS: (u32, *mut CUjit_option, *mut *mut c_void) =
-    (0, core::ptr::null_mut(), core::ptr::null_mut());
+const NO_OPTIONS: JitOptions = (0, core::ptr::null_mut(), core::ptr::null_mut());
 
 pub(crate) unsafe fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
     let started = time::ticks();
@@ -18,9 +21,7 @@ pub(crate) unsafe fn cuModuleLoadData(module: *mut CUmodule, image: *const c_voi
             (Function::cuModuleLoadData, started),
             image,
             NO_OPTIONS,
-            |count, words, values| {
-                (driver().cuModuleLoadDataEx)(module, image, count, words, values)
-            },
+            |image, options| load_module(module, image, options),
             || (driver().cuModuleLoadData)(module, image),
         )
     };
@@ -45,9 +46,7 @@ pub(crate) unsafe fn cuModuleLoadDataEx(
             (Function::cuModuleLoadDataEx, started),
             image,
             (count, words, values),
-            |count, words, values| {
-                (driver().cuModuleLoadDataEx)(module, image, count, words, values)
-            },
+            |image, options| load_module(module, image, options),
             || (driver().cuModuleLoadDataEx)(module, image, count, words, values),
         )
     };
@@ -56,6 +55,59 @@ pub(crate) unsafe fn cuModuleLoadDataEx(
         unsafe { code::cuModuleLoadData(result, module, image) }
     });
     result
+}
+
+pub(crate) unsafe fn cuModuleLoadFatBinary(
+    module: *mut CUmodule,
+    image: *const c_void,
+) -> CUresult {
+    let started = time::ticks();
+    // SAFETY: as above.
+    let result = unsafe {
+        aspects::load_code(
+            (Function::cuModuleLoadFatBinary, started),
+            image,
+            NO_OPTIONS,
+            |image, options| load_module(module, image, options),
+            || (driver().cuModuleLoadFatBinary)(module, image),
+        )
+    };
+    aspects::call(Function::cuModuleLoadFatBinary, false, started, result, || {
+        // SAFETY: as above.
+        unsafe { code::cuModuleLoadData(result, module, image) }
+    });
+    result
+}
+
+pub(crate) unsafe fn cuModuleLoad(module: *mut CUmodule, file: *const c_char) -> CUresult {
+    let started = time::ticks();
+    // SAFETY: as above; the path is looked at as memory that may not be there.
+    let result = unsafe {
+        aspects::load_file(
+            (Function::cuModuleLoad, started),
+            open(file).as_ref(),
+            NO_OPTIONS,
+            |image, options| load_module(module, image, options),
+            || (driver().cuModuleLoad)(module, file),
+        )
+    };
+    aspects::call(Function::cuModuleLoad, false, started, result, || {
+        // SAFETY: as above.
+        unsafe { code::cuModuleLoad(result, module, file) }
+    });
+    result
+}
+
+/// # Safety
+///
+/// `module` is the program's own place for its answer, the image and the options are whole.
+unsafe fn load_module(
+    module: *mut CUmodule,
+    image: *const c_void,
+    (count, words, values): JitOptions,
+) -> CUresult {
+    // SAFETY: the caller vouches for the arguments.
+    unsafe { (driver().cuModuleLoadDataEx)(module, image, count, words, values) }
 }
 
 pub(crate) unsafe fn cuLibraryLoadData(
@@ -69,7 +121,7 @@ pub(crate) unsafe fn cuLibraryLoadData(
     library_count: u32,
 ) -> CUresult {
     let started = time::ticks();
-    let forward = |words: *mut CUjit_option, values: *mut *mut c_void, count: u32| {
+    let forward = |image: *const c_void, (count, words, values): JitOptions| {
         // SAFETY: the program's own arguments, and a list of options that is whole.
         unsafe {
             (driver().cuLibraryLoadData)(
@@ -84,19 +136,129 @@ pub(crate) unsafe fn cuLibraryLoadData(
             )
         }
     };
+    let options = (count, words, values);
+    let called = (Function::cuLibraryLoadData, started);
     // SAFETY: as above.
-    let result = unsafe {
-        aspects::load_code(
-            (Function::cuLibraryLoadData, started),
-            image,
-            (count, words, values),
-            |count, words, values| forward(words, values, count),
-            || forward(words, values, count),
-        )
-    };
+    let result =
+        unsafe { aspects::load_code(called, image, options, forward, || forward(image, options)) };
     aspects::call(Function::cuLibraryLoadData, false, started, result, || {
         // SAFETY: as above.
         unsafe { code::cuLibraryLoadData(result, library, image) }
     });
     result
+}
+
+pub(crate) unsafe fn cuLibraryLoadFromFile(
+    library: *mut CUlibrary,
+    file: *const c_char,
+    words: *mut CUjit_option,
+    values: *mut *mut c_void,
+    count: u32,
+    library_words: *mut CUlibraryOption,
+    library_values: *mut *mut c_void,
+    library_count: u32,
+) -> CUresult {
+    let started = time::ticks();
+    let called = (Function::cuLibraryLoadFromFile, started);
+    // SAFETY: as above.
+    let result = unsafe {
+        aspects::load_file(
+            called,
+            open(file).as_ref(),
+            (count, words, values),
+            |image, (count, words, values)| {
+                (driver().cuLibraryLoadData)(
+                    library,
+                    image,
+                    words,
+                    values,
+                    count,
+                    library_words,
+                    library_values,
+                    library_count,
+                )
+            },
+            || {
+                (driver().cuLibraryLoadFromFile)(
+                    library,
+                    file,
+                    words,
+                    values,
+                    count,
+                    library_words,
+                    library_values,
+                    library_count,
+                )
+            },
+        )
+    };
+    aspects::call(Function::cuLibraryLoadFromFile, false, started, result, || {
+        // SAFETY: as above.
+        unsafe { code::cuLibraryLoadFromFile(result, library, file) }
+    });
+    result
+}
+
+/// The file that the driver is about to read; nothing where it is no plain file.
+fn open(path: *const c_char) -> Option<File> {
+    const LONGEST: usize = 4096;
+    let mut bytes = vec![0; LONGEST];
+    let there = foreign::read(path as u64, &mut bytes);
+    let path = CStr::from_bytes_until_nul(&bytes[..there]).ok()?;
+    code::open_again(&path.to_string_lossy())
+}
+
+const PTX: CUjitInputType = 1;
+const FATBIN: CUjitInputType = 2;
+/// No piece that is brought down is longer.
+const MOST_BYTES: usize = 256 << 20;
+
+macro_rules! link {
+    ($name:ident) => {
+        pub(crate) unsafe fn $name(
+            state: CUlinkState,
+            kind: CUjitInputType,
+            data: *mut c_void,
+            size: usize,
+            name: *const c_char,
+            count: u32,
+            words: *mut CUjit_option,
+            values: *mut *mut c_void,
+        ) -> CUresult {
+            let started = time::ticks();
+            let add = |kind, data: *mut c_void, size| {
+                // SAFETY: the program's own arguments, or a piece of ours that stays.
+                unsafe { (driver().$name)(state, kind, data, size, name, count, words, values) }
+            };
+            let called = (Function::$name, started);
+            let own = || add(kind, data, size);
+            let result = match piece(kind, data, size) {
+                Some(piece) => aspects::link_code(
+                    called,
+                    &piece,
+                    |image, is_text| {
+                        let kind = if is_text { PTX } else { FATBIN };
+                        add(kind, image.as_ptr().cast_mut().cast(), image.len())
+                    },
+                    own,
+                ),
+                None => inside::call(called.0, started, own),
+            };
+            aspects::call(called.0, false, started, result, || Note::plain(What::Other));
+            result
+        }
+    };
+}
+
+link!(cuLinkAddData);
+link!(cuLinkAddData_v2);
+
+/// A copy of PTX or of a fatbin that is given to the linker; nothing of other pieces.
+fn piece(kind: CUjitInputType, data: *mut c_void, size: usize) -> Option<Vec<u8>> {
+    if !matches!(kind, PTX | FATBIN) || size > MOST_BYTES {
+        return None;
+    }
+    let mut bytes = vec![0; size];
+    let there = foreign::read(data as u64, &mut bytes);
+    (there == size).then_some(bytes)
 }
