@@ -47,17 +47,17 @@ static void say(const char *way, CUresult result, CUfunction kernel) {
     printf("%s: %g\n", way, sum);
 }
 
-static void say_module(const char *way, CUresult result, CUmodule module) {
+static void say_module(const char *way, CUresult result, const CUmodule *module) {
     CUfunction kernel = NULL;
     if (result == CUDA_SUCCESS)
-        CHECK(cuModuleGetFunction(&kernel, module, "pairs"));
+        CHECK(cuModuleGetFunction(&kernel, *module, "pairs"));
     say(way, result, kernel);
 }
 
-static void say_library(const char *way, CUresult result, CUlibrary library) {
+static void say_library(const char *way, CUresult result, const CUlibrary *library) {
     CUkernel kernel = NULL;
     if (result == CUDA_SUCCESS)
-        CHECK(cuLibraryGetKernel(&kernel, library, "pairs"));
+        CHECK(cuLibraryGetKernel(&kernel, *library, "pairs"));
     say(way, result, (CUfunction)kernel);
 }
 
@@ -94,7 +94,7 @@ static void link_it(const char *way, int kind, const void *piece, size_t bytes) 
         result = cuLinkComplete(state, &image, NULL);
     if (result == CUDA_SUCCESS)
         result = cuModuleLoadData(&module, image);
-    say_module(way, result, module);
+    say_module(way, result, &module);
     CHECK(cuLinkDestroy(state));
 }
 
@@ -105,20 +105,20 @@ int main(int count, char **words) {
     CUmodule module = NULL;
     CUlibrary library = NULL;
     CHECK(cuMemAlloc_v2(&memory, 64));
-    say_module("module", cuModuleLoadData(&module, NEWER), module);
+    say_module("module", cuModuleLoadData(&module, NEWER), &module);
     char log[512] = "";
     int options[] = {ERROR_LOG, ERROR_LOG_BYTES};
     void *values[] = {log, (void *)sizeof log};
-    say_module("with options", cuModuleLoadDataEx(&module, NEWER, 2, options, values), module);
-    say_module("fatbin", cuModuleLoadData(&module, fatbin()), module);
-    say_module("plain fatbin", cuModuleLoadFatBinary(&module, fatbin()), module);
-    say_module("file", cuModuleLoad(&module, file(words[1])), module);
-    say_library("library", cuLibraryLoadData(&library, fatbin(), NULL, NULL, 0, NULL, NULL, 0), library);
+    say_module("with options", cuModuleLoadDataEx(&module, NEWER, 2, options, values), &module);
+    say_module("fatbin", cuModuleLoadData(&module, fatbin()), &module);
+    say_module("plain fatbin", cuModuleLoadFatBinary(&module, fatbin()), &module);
+    say_module("file", cuModuleLoad(&module, file(words[1])), &module);
+    say_library("library", cuLibraryLoadData(&library, fatbin(), NULL, NULL, 0, NULL, NULL, 0), &library);
     CUresult loaded = cuLibraryLoadFromFile(&library, file(words[1]), NULL, NULL, 0, NULL, NULL, 0);
-    say_library("library of a file", loaded, library);
+    say_library("library of a file", loaded, &library);
     link_it("link", PTX, NEWER, sizeof NEWER);
     link_it("link of a fatbin", FATBIN, fatbin(), 16 + 64 + (sizeof NEWER + 7) / 8 * 8);
-    say_module("newest version", cuModuleLoadData(&module, LATEST), module);
-    say_module("never", cuModuleLoadData(&module, NEVER), module);
+    say_module("newest version", cuModuleLoadData(&module, LATEST), &module);
+    say_module("never", cuModuleLoadData(&module, NEVER), &module);
     return 0;
 }
