@@ -53,12 +53,11 @@ def main():
     programs = [line.split() for line in (options.programs / "list.txt").read_text().splitlines() if line.strip()]
     programs = [(group, name, arguments) for group, name, *arguments in programs if not wanted or group in wanted]
     build = pathlib.Path(tempfile.mkdtemp(prefix="foreign-"))
-    if (options.programs / "Common").is_dir():
-        shutil.copytree(options.programs / "Common", build / "Common")
-    if options.newer:
-        newer(options, programs, build, deadline)
-        return
     names = sorted({name for _, name, _ in programs})
+    if options.newer:
+        newer(options, programs, names, build, deadline)
+        return
+    share_common(options, build)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         errors = dict(zip(names, pool.map(lambda name: made(options.programs / name, build / name), names)))
     print(f"built {sum(not error for error in errors.values())} of {len(names)}", flush=True)
@@ -85,24 +84,31 @@ def gpu():
     return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
 
 
-def newer(options, programs, build, deadline):
+def share_common(options, build):
+    if (options.programs / "Common").is_dir():
+        shutil.copytree(options.programs / "Common", build / "Common")
+
+
+def newer(options, programs, names, build, deadline):
     """Programs built as PTX for a newer chip: their output under apex against that of a build for this one."""
-    def both(program):
-        name = program[1]
+    chips = ("90", options.newer)
+    for chip in chips:
+        share_common(options, build / chip)
+
+    def both(name):
         if deadline - time.monotonic() < options.budget_seconds / 3:
             return "no time left"
-        chips = ("90", options.newer)
         errors = [made(options.programs / name, build / chip / name, f"compute_{chip} -code=compute_{chip}") for chip in chips]
         return next((error for error in errors if error), "")
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        errors = list(pool.map(both, programs))
+        errors = dict(zip(names, pool.map(both, names)))
     rows = []
-    for (group, name, arguments), error in zip(programs, errors):
-        row = {"group": group, "program": name, "error": error}
+    for group, name, arguments in programs:
+        row = {"group": group, "program": name, "arguments": " ".join(arguments), "error": errors[name]}
         rows.append(row)
         command, limit = ["./main", *arguments], options.program_seconds
-        if not error and deadline - time.monotonic() < limit:
+        if not row["error"] and deadline - time.monotonic() < limit:
             row["error"] = "no time left"
         if row["error"]:
             continue
