@@ -98,10 +98,17 @@ fn write(folder: &Path, name: &str, text: &str, lowered: &str) -> std::io::Resul
     kept
 }
 
+/// Whether a file bears a name that [`path`] gives. The folder may be one that holds other files of the user's.
+fn is_named_by_us(name: &std::ffi::OsStr) -> bool {
+    let stem = name.to_str().and_then(|name| name.strip_suffix(".ptx")).unwrap_or_default();
+    stem.len() == 32 && stem.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// Removes the oldest until the rest is within the limit.
 fn shrink(folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let mut files: Vec<_> = entries
+        .filter(|entry| is_named_by_us(&entry.file_name()))
         .filter_map(|entry| {
             let about = entry.metadata().ok().filter(fs::Metadata::is_file)?;
             Some((about.modified().ok()?, about.len(), entry.path()))
@@ -147,6 +154,16 @@ mod tests {
             assert_eq!(read(&folder, "sm_90 13000", "text"), None, "byte {at}");
         }
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_the_user_s_own_is_none_of_ours() {
+        let ours = path(Path::new("/folder"), "name", "text");
+        assert!(is_named_by_us(ours.file_name().unwrap()));
+        for other in ["kernel.ptx", "0123456789abcdef0123456789abcdeg.ptx", "notes.txt", "1-0.part"]
+        {
+            assert!(!is_named_by_us(other.as_ref()), "{other}");
+        }
     }
 
     #[test]
