@@ -96,7 +96,10 @@ def rows(gpu, folder):
 
 
 def nvrtc_ptx(chip):
-    nvrtc = next(lib for lib in (open_library(name) for name in ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")) if lib)
+    libraries = map(open_library, ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"))
+    nvrtc = next(filter(None, libraries), None)
+    if nvrtc is None:
+        return None
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), SOURCE, b"triad.cu", 0, None, None)
     options = (ctypes.c_char_p * 1)(f"--gpu-architecture=compute_{chip}".encode())
@@ -119,7 +122,7 @@ def triad(chip):
     """What a kernel from NVRTC gives, in hexadecimal, or the error; and how long its load took."""
     gpu, text = Gpu(), nvrtc_ptx(chip)
     if text is None:
-        return {"error": f"NVRTC does not know compute_{chip}"}
+        return {"error": f"no NVRTC that knows compute_{chip}"}
     values = array.array("f", (i % 97 - 48.5 for i in range(4 * 256)))
     a, b, by = gpu.memory(values.tobytes()), gpu.memory(values[::-1].tobytes()), ctypes.c_float(1.5)
     try:

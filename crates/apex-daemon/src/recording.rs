@@ -20,6 +20,7 @@ use crate::store::{BATCH_ROWS, EventStore, write_facts};
 use crate::summarise::Tally;
 use crate::summary::{Exit, FastSummary, Kept, OwnSummary, PredictionSummary, SCHEMA, Summary};
 use crate::work;
+use apex_core::facts::Lowered;
 use apex_core::refusal::{Listener, Refusal};
 use apex_core::time::{Anchor, wall_nanos};
 use apex_policy::amounts::counted;
@@ -461,31 +462,27 @@ impl Recording {
                 one.real
             ));
         }
-        let mut of_chips: BTreeMap<(String, String), (u64, u64, u64, BTreeSet<String>)> =
-            BTreeMap::new();
+        let mut of_chips: BTreeMap<(&str, &str), Vec<&Lowered>> = BTreeMap::new();
         for one in known.processes.iter().flat_map(|process| &process.lowered) {
-            let key = (one.was.clone(), one.to.clone());
-            let (images, kept, micros, features) = of_chips.entry(key).or_default();
-            (*images, *kept, *micros) = (*images + 1, *kept + one.kept, *micros + one.micros);
-            features.extend(one.features.iter().cloned());
+            of_chips.entry((&one.was, &one.to)).or_default().push(one);
         }
-        for ((was, to), (images, kept, micros, features)) in of_chips {
-            let images = match images {
+        for ((was, to), images) in of_chips {
+            let sum = |part: fn(&Lowered) -> u64| images.iter().map(|one| part(one)).sum::<u64>();
+            let (kept, milliseconds) = (sum(|one| one.kept), sum(|one| one.micros) as f64 / 1e3);
+            let many = match images.len() {
                 1 => "an image".to_owned(),
-                images => format!("{images} images"),
+                many => format!("{many} images"),
             };
+            let from_disk = if kept > 0 { format!(", {kept} from disk") } else { String::new() };
+            let features: BTreeSet<&str> =
+                images.iter().flat_map(|one| one.features.iter().map(String::as_str)).collect();
             let what = match features.len() {
                 0 => "nothing newer was in it".to_owned(),
                 _ => features.into_iter().collect::<Vec<_>>().join("; "),
             };
-            let mut note = format!(
-                "{images} for {was} ran on {to}, brought down in {:.1} ms",
-                micros as f64 / 1e3
-            );
-            if kept > 0 {
-                note.push_str(&format!(", {kept} from disk"));
-            }
-            self.notes.push(format!("{note}: {what}"));
+            self.notes.push(format!(
+                "{many} for {was} ran on {to}, brought down in {milliseconds:.1} ms{from_disk}: {what}"
+            ));
         }
     }
 
