@@ -21,6 +21,7 @@ mod print;
 mod rename;
 pub mod reshape;
 pub mod roles;
+pub mod specialise;
 pub mod tree;
 pub mod walk;
 mod without_lines;

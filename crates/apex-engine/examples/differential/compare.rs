@@ -45,8 +45,8 @@ pub(crate) fn check(seed: u64) -> Verdict {
     let Some(fast) = apex_engine::compile(&kernel.code, made.block, None, false) else {
         return Verdict::NotCompiled;
     };
-    let reference = run(kernel, &made, seed, None);
-    let compiled = run(kernel, &made, seed, Some(fast));
+    let reference = run(kernel, &made, (seed, None), None);
+    let compiled = run(kernel, &made, (seed, None), Some(fast));
     match (reference, compiled) {
         (Ok(reference), Ok(compiled)) => match difference(&reference, &compiled) {
             None => Verdict::Same,
@@ -64,10 +64,11 @@ pub(crate) fn check(seed: u64) -> Verdict {
 /// Words before the results that all threads count in.
 const COUNTERS: usize = 4;
 
-fn run(
+/// Runs a kernel on the input of a seed; `number` is its last parameter, by default another one of each seed.
+pub(crate) fn run(
     kernel: &Arc<Kernel>,
     made: &generate::Generated,
-    seed: u64,
+    (seed, number): (u64, Option<u32>),
     fast: Option<Arc<dyn FastTier>>,
 ) -> Result<Vec<u32>, String> {
     let mut random = Random::new(seed ^ 0xdead_beef);
@@ -92,7 +93,7 @@ fn run(
     let mut params = Vec::new();
     params.extend((input.as_ptr() as u64).to_le_bytes());
     params.extend((output.as_mut_ptr() as u64 + COUNTERS as u64 * 4).to_le_bytes());
-    params.extend((random.next() as u32).to_le_bytes());
+    params.extend(number.unwrap_or(random.next() as u32).to_le_bytes());
     params.resize(kernel.param_bytes as usize, 0);
     let launch = Launch {
         kernel: kernel.clone(),
@@ -119,7 +120,7 @@ fn run(
 }
 
 /// The first word that differs. The bits of an f64 NaN are not defined.
-fn difference(reference: &[u32], compiled: &[u32]) -> Option<String> {
+pub(crate) fn difference(reference: &[u32], compiled: &[u32]) -> Option<String> {
     let doubles = (WORDS - 2 * generate::DOUBLES) as usize;
     for index in 0..reference.len() {
         if reference[index] == compiled[index] {
@@ -142,7 +143,7 @@ fn difference(reference: &[u32], compiled: &[u32]) -> Option<String> {
             }
         }
         return Some(format!(
-            "thread {thread} word {word}: interpreted {:#x}, compiled {:#x}",
+            "thread {thread} word {word}: {:#x} first, {:#x} then",
             reference[index], compiled[index]
         ));
     }
