@@ -54,6 +54,8 @@ pub(crate) enum Verb {
     Tune(Tune),
     /// Bring PTX that was made for a newer chip down to an older one, and say what becomes of it.
     Lower(Lower),
+    /// Print a kernel as it is rewritten for the scalars, the block and the grid that it is called with.
+    Specialise(Specialise),
     /// Measure apex beside what a user has without it.
     #[command(subcommand)]
     Bench(Bench),
@@ -229,6 +231,44 @@ pub(crate) struct Tune {
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Specialise {
+    /// PTX, or a program or library that carries it.
+    pub(crate) file: PathBuf,
+    /// The kernel, by its name in the text; may be left out where there is one only.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) kernel: Option<String>,
+    /// A parameter's value, such as n=1024; parameters are also known by the end of their names and by their numbers from
+    /// 0, and bytes of a structure are written 0x and digits. May be given several times.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Threads of a block: X, X,Y or X,Y,Z.
+    #[arg(long, value_name = "X,Y,Z", value_parser = sides)]
+    pub(crate) block: Option<Sides>,
+    /// Blocks of the grid: X, X,Y or X,Y,Z.
+    #[arg(long, value_name = "X,Y,Z", value_parser = sides)]
+    pub(crate) grid: Option<Sides>,
+    /// Where a variable of the module lies, such as table=0x7f0012345600: rewritten kernels have none of their own.
+    #[arg(long, value_name = "NAME=ADDRESS")]
+    pub(crate) address: Vec<String>,
+    /// A pass to leave out: parameters, geometry, block, decide or dead.
+    #[arg(long, value_name = "PASS")]
+    pub(crate) without: Vec<String>,
+}
+
+/// Sides of a grid or a block.
+pub(crate) type Sides = [u32; 3];
+
+fn sides(text: &str) -> Result<Sides, String> {
+    let wrong =
+        || format!("{text} is not one to three sides, none of them 0, such as 256 or 16,16");
+    let given: Option<Vec<u32>> = text.split(',').map(|side| side.trim().parse().ok()).collect();
+    let given = given.filter(|given| given.len() <= 3 && !given.contains(&0)).ok_or_else(wrong)?;
+    let mut sides = [1; 3];
+    sides[..given.len()].copy_from_slice(&given);
+    Ok(sides)
 }
 
 #[derive(Debug, Args)]

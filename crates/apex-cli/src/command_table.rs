@@ -20,6 +20,7 @@ const MORE: &[(&str, &[&str])] = &[
     ("apex tune", &["tuning.md"]),
     ("apex lower", &["compatibility.md"]),
     ("apex bench", &["measured.md"]),
+    ("apex specialise", &["specialise.md"]),
     ("apex bench launch", &["guide.md#faster-launches"]),
     ("apex bench memory", &["guide.md#faster-launches"]),
     ("apex bench exec", &["executor.md"]),

@@ -26,6 +26,7 @@ mod run;
 mod sessions;
 mod sharing;
 mod sim;
+mod specialise;
 mod supervise;
 mod top;
 mod train;
@@ -90,6 +91,7 @@ fn carry_out(arguments: Arguments) -> ExitCode {
         Verb::Sim(arguments) => sim::sim(&arguments),
         Verb::Tune(tune) => tune::tune(&tune),
         Verb::Lower(lower) => lower::lower_file(&lower),
+        Verb::Specialise(arguments) => specialise::specialised(&arguments),
         Verb::Bench(bench) => apex_bench::bench(&bench),
         Verb::Completions { shell } => {
             let mut page = Vec::new();

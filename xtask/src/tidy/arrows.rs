@@ -15,7 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("apex-cudnn", &["apex-cuda"]),
     ("apex-nvml", &["apex-core", "apex-cuda"]),
     ("apex-nvjitlink", &["apex-ptx", "apex-ptxas"]),
-    ("apex-fast", &["apex-core", "apex-cuda", "apex-policy", "apex-softgpu"]),
+    ("apex-fast", &["apex-core", "apex-cuda", "apex-policy", "apex-ptx", "apex-softgpu"]),
     (
         "apex-shim",
         &["apex-core", "apex-cuda", "apex-fast", "apex-models", "apex-policy", "apex-ptx"],

@@ -47,6 +47,10 @@ fn compared(
         let kernel = module.kernel("k").ok_or("no kernel")?;
         run(kernel, made, (seed, Some(number)), None)
     };
+    // Blocks of less than eight threads read shared memory that nobody wrote: both then find what the same kernel left.
+    if made.block.iter().product::<u32>() < 8 {
+        outputs(&made.text)?;
+    }
     let (plain, other) = (outputs(&made.text)?, outputs(&rewritten));
     let other = other.map_err(|error| format!("{error}\n{rewritten}"))?;
     difference(&plain, &other)
