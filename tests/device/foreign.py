@@ -8,7 +8,9 @@ takes `ARCH` or without one; what several share is in FOLDER/Common. All are bui
 alone, sides alternating. A program counts where it ends with 0 without apex within --program-seconds. Its output is right
 under apex if every line that two runs without apex agree in stands there too, in their order, and the exit code is the
 same; lines that tell a time or a speed are left out. As many kernels are counted with accelerators as without, where no
-record was lost. One run under apex without accelerators says how far launches bound the program.
+record was lost. One run under apex without accelerators says how far launches bound the program. With
+`--fast specialise` one run's summary says which kernels were compiled again: how many were kept of those tried, the
+medians of both forms as the program's own launches gave them, and what kernels would have taken over what they took.
 
 With --newer 120 programs are built as PTX alone, for this chip and for compute_120, and the latter run under apex and
 without: that is foreign-newer.json.
@@ -164,6 +166,7 @@ def measure(row, options, folder, arguments, deadline):
     watched = observed(options, folder, command, [])
     queued = observed(options, folder, command, [f"--fast={options.fast}"])
     row.update(kernels=watched.get("kernels_executed"), launch_bound=watched.get("launch_bound"), queue=queued.get("fast"))
+    row.update(specialised_of(queued))
     is_whole = not any(told.get("own", {}).get(word) for told in (watched, queued) for word in ("lost", "damaged"))
     row["kernels_fast"] = queued.get("kernels_executed")
     right = row["kernels"] == row["kernels_fast"] or not is_whole
@@ -198,6 +201,19 @@ def observed(options, folder, command, words):
             return json.loads(pathlib.Path(session, "s/summary.json").read_text())
         except (OSError, ValueError):
             return {}
+
+
+def specialised_of(summary):
+    """What compiling kernels again gave by the layer's own measurement; nothing where it was not switched on."""
+    found = (summary.get("fast") or {}).get("specialised")
+    if found is None:
+        return {}
+    kept = [[kernel["kernel"], kernel["original_ns"], kernel["rewritten_ns"]]
+            for kernel in found["kernels"] if kernel["outcome"] == "won"]
+    share = (summary.get("gpu_busy") or {}).get("share")
+    took = share and share * summary.get("gpu_phase_ns", 0)
+    return {"kept": kept, "tried": found["tried"], "lost": found["lost"], "left": found["left"],
+            "kernel_ratio": 1 + found["saved_ns"] / took if took else None}
 
 
 def finished(command, folder, limit):
@@ -239,6 +255,9 @@ def line_of(row):
     word = f"launch-bound {bound:.2f}  {word}" if bound is not None else word
     if "own_ratio" in row:
         word = f"by its own clock {row['own_ratio']:.3f}  {word}"
+    if "kept" in row:
+        ratios = " ".join(f"{original / max(rewritten, 1):.2f}" for _, original, rewritten in row["kept"])
+        word = f"kernels {row['kernel_ratio'] or 1:.3f}, kept {len(row['kept'])} of {row['tried']} ({ratios})  {word}"
     return f"{row['program']:<24} {row['ratio']:.3f}  {statistics.median(row['plain_seconds']):.2f} s  {word}"
 
 
@@ -251,7 +270,12 @@ def summary_of(group, rows):
     means = sorted(math.exp(statistics.fmean(math.log(chance.choice(ratios)) for _ in ratios)) for _ in range(1000))
     wrong = [row["program"] for row in rows if not row["right"]]
     below = [f"{row['program']} {row['ratio']:.3f}" for row in rows if row["ratio"] < 0.97]
-    return (f"{group}: {len(rows)} programs, geometric mean {mean:.3f} [{means[25]:.3f}, {means[975]:.3f}], "
+    kernels = sorted(row["kernel_ratio"] for row in rows if row.get("kernel_ratio"))
+    of_kernels = ""
+    if kernels:
+        kernel_mean = math.exp(statistics.fmean(map(math.log, kernels)))
+        of_kernels = f"; kernel time {kernel_mean:.3f}, at least 1.1 in {sum(ratio >= 1.1 for ratio in kernels)}"
+    return (f"{group}: {len(rows)} programs, geometric mean {mean:.3f} [{means[25]:.3f}, {means[975]:.3f}]{of_kernels}, "
             f"least {ratios[0]:.3f}, most {ratios[-1]:.3f}; below 0.97: {below}; differs: {wrong}")
 
 

@@ -12,6 +12,8 @@
 #   roofline   what launches do, against their sources and ncu's counts; what they reach of the roof (3 minutes)
 #   foreign    the programs of the folder FOREIGN, with accelerators (FAST, default launch) and without (7 minutes)
 #   lower      code for newer chips brought down to this one: every form, NVRTC, programs of FOREIGN (2.5 minutes)
+#   specialise reductions, products and stencils with sizes at run time against the same with constant sizes; the programs
+#              of FOREIGN, if there are any, with --fast=specialise and without (8 minutes)
 #   fast       launches by --fast against the driver's; the workloads' counts and outputs, eager PyTorch (9 minutes)
 #   memory     memory handed out again against the driver's; a Thrust loop, and programs of FOREIGN's group alloc (2.5 minutes)
 #
@@ -102,6 +104,17 @@ import json
 for bar in json.load(open("bench-memory.json"))["bars"]:
     print("holds " if bar["ok"] else "MISSED", bar["name"], f"{bar['value']:.3f}", bar["unit"], "limit", bar["limit"])
 END
+}
+
+specialise() {
+    nvcc -O3 -arch=sm_90 -o run-time-sizes "$device/run_time_sizes.cu" || return
+    timeout 120 "$apex" run --fast=specialise -o session -- ./run-time-sizes >sizes.txt
+    echo "ended with $?"
+    python3 "$device/run_time_sizes.py" sizes.txt session/summary.json run-time-sizes.json
+    if [ -n "${FOREIGN:-}" ]; then
+        timeout 320 python3 "$device/foreign.py" --bundle "$bundle" --programs "$FOREIGN" --out . --fast specialise \
+            --groups "${FOREIGN_GROUPS:-}" --budget-seconds "${FOREIGN_SECONDS:-300}"
+    fi
 }
 
 for part in "$@"; do

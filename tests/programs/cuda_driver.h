@@ -184,6 +184,9 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
 CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatbin);
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
 CUresult cuModuleUnload(CUmodule module);
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name);
+CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value);
+CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function);
 CUresult cuLibraryLoadData(CUlibrary *library, const void *image, int *jit_options, void **jit_values,
                            unsigned jit_count, int *options, void **values, unsigned count);
 CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, int *jit_options, void **jit_values,

@@ -134,8 +134,9 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     pub(crate) tuning: Option<PathBuf>,
     /// Make the program faster, unchanged: launch has its launches wait in a queue and go down as graphs where they
-    /// repeat, memory has freed memory handed out again without the driver; all is both, and meant without words. With
-    /// strict each call waits for the driver's answer; none switches off what APEX_FAST says.
+    /// repeat, memory has freed memory handed out again without the driver; all is both, and meant without words.
+    /// specialise, which is to be named, has kernels compiled again for what they are called with and keeps what is
+    /// faster. With strict each call waits for the driver's answer; none switches off what APEX_FAST says.
     #[arg(
         long,
         value_name = "WORDS",
@@ -755,7 +756,8 @@ mod tests {
         assert_eq!(run(&["ls", "--fast"]).unwrap().fast, None);
         let said = run(&["--fast=lanch,strict", "ls"]).unwrap_err().to_string();
         assert!(
-            said.contains("'lanch,strict'") && said.contains("a list of launch, memory, strict"),
+            said.contains("'lanch,strict'")
+                && said.contains("a list of launch, memory, specialise, strict"),
             "{said}"
         );
     }

@@ -52,7 +52,7 @@ fn module(arguments: &Specialise) -> Result<Module> {
     let bytes = read(&arguments.file, small_file::MADE)
         .with_context(|| format!("{path} cannot be read"))?;
     let mut texts = match container::begin(&bytes) {
-        Some(begin) => container::texts(&bytes[begin..]),
+        Some(_) => container::texts_anywhere(&bytes),
         None => vec![(0, String::from_utf8(bytes).map_err(|_| anyhow!("{path} is no text"))?)],
     };
     texts.sort_by_key(|(architecture, _)| std::cmp::Reverse(*architecture));

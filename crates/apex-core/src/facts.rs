@@ -215,6 +215,19 @@ facts! {
         /// Whether launches may wait in a queue: not where each call waits for its answer, nor with one processor.
         has_queue: bool,
     }
+    /// What became of a kernel that was to be compiled again for what it is called with; a later one replaces it.
+    "rewritten" Rewritten {
+        /// Its name.
+        kernel: String,
+        /// `left`, `refused`, `tried`, `won` or `lost`.
+        outcome: String,
+        /// Why it was left alone or refused, or what was written into it.
+        what: String,
+        /// Median of the original in nanoseconds; 0 where it was not timed.
+        original_ns: u64,
+        /// Median of the rewritten one.
+        rewritten_ns: u64,
+    }
     /// What the queue believes that its driver takes, in nanoseconds.
     "launch_costs" LaunchCosts {
         /// A launch.

@@ -143,6 +143,18 @@ counts! {
     pool_held_bytes;
     /// Pools of stream-ordered memory that were told to keep what is freed in them.
     pool_raised;
+    /// Launches that ran a kernel which was written again for them.
+    rewritten_launches;
+    /// Rewritten kernels that were tried beside their originals.
+    rewritten_tried;
+    /// Rewritten kernels that were kept.
+    rewritten_won;
+    /// Rewritten kernels that were dropped: slower, no faster, or refused by the driver.
+    rewritten_lost;
+    /// Kernels that were left alone.
+    rewritten_left;
+    /// Nanoseconds of kernels that rewritten ones took less, by the medians of both forms.
+    rewritten_saved_ns;
 }
 
 macro_rules! reasons {
@@ -279,6 +291,12 @@ mod tests {
             &counters.pool_peak_bytes,
             &counters.pool_held_bytes,
             &counters.pool_raised,
+            &counters.rewritten_launches,
+            &counters.rewritten_tried,
+            &counters.rewritten_won,
+            &counters.rewritten_lost,
+            &counters.rewritten_left,
+            &counters.rewritten_saved_ns,
         ]);
         all.extend(counters.direct.iter().chain(&counters.lag));
         let words: Vec<u64> = all.iter().map(|counter| counter.0.load(Ordering::Relaxed)).collect();

@@ -4,7 +4,10 @@
 //! the program would have taken otherwise did not happen.
 
 use crate::known::Known;
-use crate::summary::{DirectLaunches, FastSummary, LaunchCostsSummary, PoolSummary};
+use crate::summary::{
+    DirectLaunches, FastSummary, LaunchCostsSummary, PoolSummary, RewrittenSummary,
+    SpecialisedSummary,
+};
 use apex_core::facts::LaunchCosts;
 use apex_core::queue_counts::{Found, Reason};
 use apex_policy::submit::{Costs, Sent};
@@ -28,7 +31,8 @@ pub(crate) fn summary(known: &Known, queue: &Found, nanos_per_tick: f64) -> Opti
         changed: counts.changed,
         built: counts.built,
     };
-    let has_pool = words.split(',').any(|word| word == "memory");
+    let is_on = |wanted: &str| words.split(',').any(|word| word == wanted);
+    let (has_pool, specialises) = (is_on("memory"), is_on("specialise"));
     Some(FastSummary {
         words,
         has_queue: told.clone().any(|fast| fast.has_queue),
@@ -54,7 +58,36 @@ pub(crate) fn summary(known: &Known, queue: &Found, nanos_per_tick: f64) -> Opti
             held_bytes: counts.pool_held_bytes,
             kept_pools: counts.pool_raised,
         }),
+        specialised: specialises.then(|| SpecialisedSummary {
+            launches: counts.rewritten_launches,
+            tried: counts.rewritten_tried,
+            won: counts.rewritten_won,
+            lost: counts.rewritten_lost,
+            left: counts.rewritten_left,
+            saved_ns: counts.rewritten_saved_ns,
+            kernels: rewritten(known),
+        }),
     })
+}
+
+/// What became of each kernel, those that gained most first.
+fn rewritten(known: &Known) -> Vec<RewrittenSummary> {
+    let told = known.processes.iter().flat_map(|process| process.rewritten.values());
+    let mut kernels: Vec<RewrittenSummary> = told
+        .map(|told| RewrittenSummary {
+            kernel: told.kernel.clone(),
+            outcome: told.outcome.clone(),
+            what: told.what.clone(),
+            original_ns: told.original_ns,
+            rewritten_ns: told.rewritten_ns,
+        })
+        .collect();
+    let gain = |kernel: &RewrittenSummary| match kernel.outcome.as_str() {
+        "won" => kernel.original_ns.saturating_sub(kernel.rewritten_ns),
+        _ => 0,
+    };
+    kernels.sort_by_key(|kernel| Reverse(gain(kernel)));
+    kernels
 }
 
 /// The reasons that there were, the most frequent first.
@@ -113,6 +146,33 @@ mod tests {
         assert_eq!(summary(&Known::default(), &Found::default(), 1.0), None);
         let nothing = summary(&known(false), &Found::default(), 1.0).unwrap();
         assert_eq!((nothing.has_queue, nothing.direct, nothing.lag_ns), (false, Vec::new(), None));
+    }
+
+    #[test]
+    fn kernels_that_were_compiled_again_are_told() {
+        let mut known = known(true);
+        let process = &mut known.processes[1];
+        process.fast = Some(Fast { words: "launch,specialise".into(), has_queue: true });
+        let told = |kernel: &str, outcome: &str, original_ns, rewritten_ns| {
+            apex_core::facts::Fact::Rewritten(apex_core::facts::Rewritten {
+                kernel: kernel.into(),
+                outcome: outcome.into(),
+                what: "block 256x1x1".into(),
+                original_ns,
+                rewritten_ns,
+            })
+        };
+        process.learn(told("slow", "lost", 90_000, 95_000));
+        process.learn(told("fast", "tried", 0, 0));
+        process.learn(told("fast", "won", 100_000, 60_000));
+        let mut queue = Found::default();
+        queue.counts.rewritten_tried = 2;
+        queue.counts.rewritten_saved_ns = 7;
+        let found = summary(&known, &queue, 1.0).unwrap().specialised.unwrap();
+        assert_eq!((found.tried, found.saved_ns), (2, 7));
+        let kernels: Vec<_> =
+            found.kernels.iter().map(|it| (it.kernel.as_str(), it.outcome.as_str())).collect();
+        assert_eq!(kernels, [("fast", "won"), ("slow", "lost")]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use apex_core::facts::{
     Claimed, Device, Fact, Fast, Foresight, Graph, Image, Kernel, LaunchCosts, Lowered, Passed,
-    Process,
+    Process, Rewritten,
 };
 use std::collections::BTreeMap;
 
@@ -34,6 +34,8 @@ pub struct KnownProcess {
     pub foresight: Option<Foresight>,
     /// What was to make it faster, where anything was.
     pub fast: Option<Fast>,
+    /// Kernels that were to be compiled again, by name and by what was written into them.
+    pub rewritten: BTreeMap<(String, String), Rewritten>,
     /// What its queue believes that launches cost.
     pub launch_costs: Option<LaunchCosts>,
     /// Images for newer chips that were brought down.
@@ -71,6 +73,11 @@ impl KnownProcess {
             }
             Fact::Foresight(foresight) => self.foresight = Some(foresight),
             Fact::Fast(fast) => self.fast = Some(fast),
+            Fact::Rewritten(rewritten) if self.rewritten.len() < MOST_REWRITTEN => {
+                let key = (rewritten.kernel.clone(), rewritten.what.clone());
+                self.rewritten.insert(key, rewritten);
+            }
+            Fact::Rewritten(_) => {}
             Fact::LaunchCosts(costs) => self.launch_costs = Some(costs),
             Fact::Lowered(lowered) if self.lowered.len() < MOST_LOWERED => {
                 self.lowered.push(lowered)
@@ -89,6 +96,8 @@ impl KnownProcess {
 const MOST_FAILURES: usize = 100;
 /// A program that loads the same images again and again is told of as often as this.
 const MOST_LOWERED: usize = 10_000;
+/// More than any program has kernels that are launched often.
+const MOST_REWRITTEN: usize = 1_000;
 
 /// The facts of a session, by the number of the process.
 #[derive(Clone, Debug, Default, PartialEq)]

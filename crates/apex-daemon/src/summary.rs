@@ -593,6 +593,42 @@ pub struct FastSummary {
     pub costs: Option<LaunchCostsSummary>,
     /// What the pool of freed memory did; null where it was not switched on.
     pub pool: Option<PoolSummary>,
+    /// Kernels that were compiled again for what they are called with; null where that was not switched on.
+    pub specialised: Option<SpecialisedSummary>,
+}
+
+/// What compiling kernels again for what they are called with did for a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpecialisedSummary {
+    /// Launches that ran a kernel which was written again for them.
+    pub launches: u64,
+    /// Rewritten kernels that were tried beside their originals.
+    pub tried: u64,
+    /// Those that were kept.
+    pub won: u64,
+    /// Those that were dropped: slower, no faster, or refused.
+    pub lost: u64,
+    /// Kernels that were left alone.
+    pub left: u64,
+    /// Nanoseconds of kernels that rewritten ones took less, by the medians of both forms.
+    pub saved_ns: u64,
+    /// The kernels, those that gained most first.
+    pub kernels: Vec<RewrittenSummary>,
+}
+
+/// What became of one kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RewrittenSummary {
+    /// Its name.
+    pub kernel: String,
+    /// `left`, `refused`, `tried`, `won` or `lost`.
+    pub outcome: String,
+    /// Why it was left alone or refused, or what was written into it.
+    pub what: String,
+    /// Median of the original in nanoseconds; 0 where it was not timed.
+    pub original_ns: u64,
+    /// Median of the rewritten one.
+    pub rewritten_ns: u64,
 }
 
 /// What the pool of `apex run --fast` did for a program.

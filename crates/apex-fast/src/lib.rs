@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | [`queue`] | `launch` | a launch waits in a ring; a thread sends it, as a graph where it repeats |
 //! | [`memory`] | `memory` | freed memory is handed out again without the driver |
+//! | [`specialise`] | `specialise` | a kernel that is called with the same scalars and shape runs as one compiled for them |
 //! | [`captures`] | any | knows whether a stream is being captured, for those beneath |
 //!
 //! Here stands what is done; whether it pays is decided in `apex-policy`. What fails here goes down as if this crate were
@@ -20,6 +21,7 @@ mod doors;
 mod functions;
 mod memory;
 mod queue;
+mod specialise;
 
 use apex_core::knobs::Fast;
 use apex_cuda::{Driver, Function};
@@ -27,6 +29,7 @@ use core::ffi::c_void;
 
 pub use counts::{Counts, Reason, count_in, count_in_own, counts};
 pub use queue::{expect, is_raised, known as known_costs, thread_number};
+pub use specialise::{Told, hear};
 
 /// Puts the layers that are switched on upon the driver's functions.
 ///
@@ -43,6 +46,10 @@ pub unsafe fn raise(addresses: &mut [*const c_void; Function::COUNT], fast: Fast
         }
         if fast.memory {
             memory::raise(addresses, fast.strict);
+        }
+        // Above the queue, which then sees the rewritten kernel's handle.
+        if fast.specialise {
+            specialise::raise(addresses);
         }
         if fast.any() {
             captures::raise(addresses);
@@ -76,4 +83,5 @@ pub fn beneath() -> Option<&'static Driver> {
 pub fn unknown_function() {
     queue::leave();
     memory::step_aside();
+    specialise::step_aside();
 }

@@ -16,6 +16,7 @@ pub mod pool;
 pub mod predict;
 pub mod sampling;
 pub mod schedule;
+pub mod specialise;
 pub mod submit;
 pub mod tune;
 

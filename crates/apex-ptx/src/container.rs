@@ -7,6 +7,7 @@ use std::io::Read;
 
 const CONTAINER_MAGIC: u64 = 0xba55_ed50;
 const KIND_PTX: u64 = 1;
+const KIND_CUBIN: u64 = 2;
 const ENTRY_VERSION: u16 = 0x101;
 const LEAST_HEADER: u64 = 64;
 const LZ4: u64 = 0x2000;
@@ -17,6 +18,16 @@ const TEXT_LIMIT: u64 = 1 << 28;
 /// Architecture (90 for `compute_90`) and text of every PTX in one container, or in several one after the other.
 pub fn texts(bytes: &[u8]) -> Vec<(u32, String)> {
     let mut found = Vec::new();
+    each_entry(bytes, &mut |entry, kind| {
+        if kind == KIND_PTX {
+            found.extend(text(entry));
+        }
+    });
+    found
+}
+
+/// Calls `visit` with every entry of the containers and its kind.
+fn each_entry<'a>(bytes: &'a [u8], visit: &mut impl FnMut(&'a [u8], u64)) {
     let mut rest = bytes;
     while number::<4>(rest, 0) == Some(CONTAINER_MAGIC) {
         let (Some(header), Some(size)) = (number::<2>(rest, 6), number::<8>(rest, 8)) else {
@@ -24,8 +35,8 @@ pub fn texts(bytes: &[u8]) -> Vec<(u32, String)> {
         };
         let end = header.saturating_add(size).min(rest.len() as u64) as usize;
         let Some(mut inside) = rest.get(header as usize..end) else { break };
-        while let Some((text, length)) = entry(inside) {
-            found.extend(text);
+        while let Some((kind, length)) = entry(inside) {
+            visit(&inside[..length], kind);
             inside = &inside[length..];
         }
         if end == 0 {
@@ -33,6 +44,29 @@ pub fn texts(bytes: &[u8]) -> Vec<(u32, String)> {
         }
         rest = &rest[end..];
     }
+}
+
+/// The texts of what a device runs of a container. Where it has machine code for the device, that is what runs, and only
+/// texts of the same architecture say the same: a program may have other code for each. Else the driver compiles the
+/// newest text that the device understands.
+pub fn running(bytes: &[u8], device: u32) -> Vec<String> {
+    let texts = texts(bytes);
+    let machine = machine_code(bytes).into_iter().filter(|&one| one / 10 == device / 10);
+    let chosen = match machine.filter(|&one| one <= device).max() {
+        Some(machine) => Some(machine),
+        None => texts.iter().map(|(one, _)| *one).filter(|&one| one <= device).max(),
+    };
+    texts.into_iter().filter_map(|(one, text)| (Some(one) == chosen).then_some(text)).collect()
+}
+
+/// The architectures of all machine code.
+fn machine_code(bytes: &[u8]) -> Vec<u32> {
+    let mut found = Vec::new();
+    each_entry(bytes, &mut |entry, kind| {
+        if kind == KIND_CUBIN {
+            found.extend(number::<4>(entry, 28).map(|architecture| architecture as u32));
+        }
+    });
     found
 }
 
@@ -94,23 +128,21 @@ pub fn best(texts: Vec<(u32, String)>, device: u32) -> Vec<String> {
     texts.into_iter().filter_map(of_chosen).collect()
 }
 
-/// The text of the entry that begins the bytes, if it is one, and how long the entry is.
-fn entry(bytes: &[u8]) -> Option<(Option<(u32, String)>, usize)> {
+/// The kind of the entry that begins the bytes, if it is one, and how long it is.
+fn entry(bytes: &[u8]) -> Option<(u64, usize)> {
     let (kind, header) = (number::<2>(bytes, 0)?, number::<4>(bytes, 4)?);
     let length = usize::try_from(header.checked_add(number::<8>(bytes, 8)?)?).ok()?;
-    if header < LEAST_HEADER || length > bytes.len() {
-        return None;
-    }
-    if kind != KIND_PTX {
-        return Some((None, length));
-    }
-    let (packed, flags) = (number::<4>(bytes, 16)?, number::<8>(bytes, 40)?);
-    let (architecture, unpacked) = (number::<4>(bytes, 28)? as u32, number::<8>(bytes, 56)?);
-    let text = unpack(&bytes[header as usize..length], packed, flags, unpacked).map(|bytes| {
-        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-        (architecture, String::from_utf8_lossy(&bytes[..end]).into_owned())
-    });
-    Some((text, length))
+    (header >= LEAST_HEADER && length <= bytes.len()).then_some((kind, length))
+}
+
+/// Architecture and text of an entry that is one.
+fn text(entry: &[u8]) -> Option<(u32, String)> {
+    let header = number::<4>(entry, 4)?;
+    let (packed, flags) = (number::<4>(entry, 16)?, number::<8>(entry, 40)?);
+    let (architecture, unpacked) = (number::<4>(entry, 28)? as u32, number::<8>(entry, 56)?);
+    let bytes = unpack(&entry[header as usize..], packed, flags, unpacked)?;
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    Some((architecture, String::from_utf8_lossy(&bytes[..end]).into_owned()))
 }
 
 fn unpack(payload: &[u8], packed: u64, flags: u64, unpacked: u64) -> Option<Vec<u8>> {
@@ -187,6 +219,23 @@ mod tests {
         let expected = [(75, "plain"), (80, "four"), (90, "zstd")];
         assert_eq!(texts(&both), expected.map(|(number, text)| (number, text.to_owned())));
         assert!(texts(b"").is_empty() && texts(b"something else").is_empty());
+    }
+
+    #[test]
+    fn a_text_counts_only_where_it_says_what_runs() {
+        let both = container(&[
+            part(2, 80, 0, b"\x7fELF", 0),
+            part(1, 75, 0, b"old", 0),
+            part(1, 80, 0, b"same", 0),
+            part(1, 90, 0, b"new", 0),
+        ]);
+        assert_eq!(running(&both, 86), ["same"], "machine code of the same family runs");
+        assert_eq!(running(&both, 75), ["old"]);
+        assert_eq!(running(&both, 90), ["new"]);
+        assert_eq!(running(&both, 120), ["new"]);
+        let other = container(&[part(2, 90, 0, b"\x7fELF", 0), part(1, 80, 0, b"other", 0)]);
+        assert!(running(&other, 90).is_empty(), "what runs was compiled for another architecture");
+        assert_eq!(running(&other, 80), ["other"]);
     }
 
     #[test]

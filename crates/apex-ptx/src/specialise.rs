@@ -23,7 +23,7 @@ mod refuse;
 mod values;
 
 use crate::tree::{Function, FunctionKind, Item, Module, Name};
-pub use contract::needs_check;
+pub use contract::{may_wait, needs_check};
 pub use foldable::{Foldable, foldable};
 pub use given::given;
 pub use parameters::{Place, places};

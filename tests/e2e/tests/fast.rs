@@ -100,6 +100,34 @@ fn freed_memory_is_handed_out_again_and_nothing_else_changes() {
 }
 
 #[test]
+fn a_kernel_that_is_called_the_same_way_is_compiled_again() {
+    let place = Place::new();
+    for form in ["module", "library"] {
+        let plain = place.plain(&linked("same_calls"), &[form]);
+        plain.check_success();
+        for words in ["--fast=specialise", "--fast=launch,memory,specialise"] {
+            let watched = place.watch_with(&[words], &linked("same_calls"), &[form]);
+            watched.ended.check_success();
+            assert_eq!(watched.ended.stdout, plain.stdout, "{form} {words}");
+            let found = fast(&watched).specialised.expect("it was switched on");
+            // The program goes on until both forms were timed and one has won.
+            assert!(found.tried >= 1 && found.launches >= 1, "{form} {words}: {found:?}");
+            assert!(found.won + found.lost >= 1, "{form} {words}: {found:?}");
+            let told = |outcome| found.kernels.iter().filter(move |it| it.outcome == outcome);
+            assert_eq!(told("refused").count(), 0, "{form} {words}: {found:?}");
+            let left: Vec<&str> = told("left").map(|it| it.kernel.as_str()).collect();
+            assert_eq!(left, ["clock"], "{form} {words}: {found:?}");
+            let decided = told("won").chain(told("lost"));
+            for kernel in decided.filter(|it| it.original_ns > 0) {
+                assert_eq!(kernel.kernel, "work");
+                assert!(kernel.what.starts_with("block 64x1x1, grid 4x1x1, 1="), "{found:?}");
+            }
+            assert!(watched.ended.stderr.contains("compiled again for what they are called with"));
+        }
+    }
+}
+
+#[test]
 fn strict_waits_for_each_answer() {
     let place = Place::new();
     let watched = place.watch_with(&["--fast=strict"], &linked("bursts"), &["2", "50", "0"]);
@@ -132,7 +160,8 @@ fn a_wrong_word_is_answered_with_those_there_are() {
     let ended = place.apex(&["run", "--fast=lunch", "--", "true"]);
     assert_eq!(ended.code, Some(2));
     assert!(
-        ended.stderr.contains("'lunch'") && ended.stderr.contains("launch, memory, strict"),
+        ended.stderr.contains("'lunch'")
+            && ended.stderr.contains("launch, memory, specialise, strict"),
         "{}",
         ended.stderr
     );

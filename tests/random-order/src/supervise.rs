@@ -41,6 +41,8 @@ pub struct Outcome {
     pub in_graphs: u64,
     /// Allocations that were served from freed memory.
     pub served: u64,
+    /// Launches that ran a kernel which was compiled again for them.
+    pub rewritten: u64,
     /// Times that the thread was stopped.
     pub stops: u64,
     /// Stops during which programs ended: others had taken over.
@@ -51,8 +53,8 @@ pub struct Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Outcome { asked, programs, queued, in_graphs, served, stops, taken_over, failure } =
-            self;
+        let Outcome { asked, programs, queued, in_graphs, served, rewritten, .. } = self;
+        let Outcome { stops, taken_over, failure, .. } = self;
         write!(
             out,
             "{}: {programs} programs, {queued} calls queued, {in_graphs} in graphs",
@@ -63,6 +65,9 @@ impl fmt::Display for Outcome {
         }
         if asked.way == Way::Memory {
             write!(out, ", {served} allocations from freed memory")?;
+        }
+        if asked.way == Way::Specialise {
+            write!(out, ", {rewritten} launches of rewritten kernels")?;
         }
         match failure {
             None => write!(out, ", no difference"),
@@ -106,7 +111,7 @@ pub fn run(executable: &Path, asked: Asked) -> Result<Outcome> {
     let (stops, taken_over) =
         if asked.stalls { disturb(&mut child, &state, asked.time) } else { (0, 0) };
     let status = child.wait()?;
-    let [program, programs, queued, in_graphs, served] = numbers(&state);
+    let [program, programs, queued, in_graphs, served, rewritten] = numbers(&state);
     let failure = (!status.success()).then(|| {
         let said = fs::read_to_string(&said).unwrap_or_default();
         // Kernels that fail on purpose are spoken of too.
@@ -122,7 +127,17 @@ pub fn run(executable: &Path, asked: Asked) -> Result<Outcome> {
             programs + 1,
         )
     });
-    Ok(Outcome { asked, programs, queued, in_graphs, served, stops, taken_over, failure })
+    Ok(Outcome {
+        asked,
+        programs,
+        queued,
+        in_graphs,
+        served,
+        rewritten,
+        stops,
+        taken_over,
+        failure,
+    })
 }
 
 fn numbers(state: &Path) -> [u64; STATE_WORDS] {

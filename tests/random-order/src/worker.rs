@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const BEFORE_ONE_PROCESSOR: u64 = 20;
 
 /// Numbers in the file that a worker writes.
-pub(crate) const STATE_WORDS: usize = 5;
+pub(crate) const STATE_WORDS: usize = 6;
 
 /// How a side with accelerators comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,15 +39,18 @@ pub enum Way {
     OneProcessor,
     /// As bare, with freed memory handed out again too.
     Memory,
+    /// With all of it, and kernels compiled again for what they are called with.
+    Specialise,
 }
 
 impl Way {
     /// Every way, with its name.
-    pub const ALL: [(Way, &'static str); 4] = [
+    pub const ALL: [(Way, &'static str); 5] = [
         (Way::Bare, "bare"),
         (Way::Shim, "shim"),
         (Way::OneProcessor, "one-processor"),
         (Way::Memory, "memory"),
+        (Way::Specialise, "specialise"),
     ];
 
     /// The way of this name.
@@ -58,7 +61,9 @@ impl Way {
     pub fn named(name: &str) -> Result<Way> {
         match Way::ALL.iter().find(|(_, known)| *known == name) {
             Some(&(way, _)) => Ok(way),
-            None => bail!("there is no way {name}: bare, shim, one-processor or memory"),
+            None => {
+                bail!("there is no way {name}: bare, shim, one-processor, memory or specialise")
+            }
         }
     }
 
@@ -75,7 +80,11 @@ impl Way {
         }
         let (plain, beneath) = (apex_softgpu::driver(), apex_softgpu::driver());
         let mut addresses = *beneath.as_addresses();
-        let words = if self == Way::Memory { "launch,memory" } else { "launch" };
+        let words = match self {
+            Way::Memory => "launch,memory",
+            Way::Specialise => "launch,memory,specialise",
+            Way::Bare | Way::Shim | Way::OneProcessor => "launch",
+        };
         let fast = Fast::parse(words).map_err(anyhow::Error::msg)?;
         // SAFETY: the addresses are a driver's, and this is done once in a process.
         unsafe {
@@ -129,10 +138,10 @@ pub fn work(way: Way, state: &Path, seed: u64, time: Duration, most: u64) -> Res
 /// Writes which program is under way, how many came before, and what the queue has done.
 fn note(state: &File, program: u64, done: u64) -> Result<()> {
     let counts = apex_fast::counts();
-    let words =
-        [program, done, counts.queued + counts.joined, counts.in_graphs, counts.pool_served]
-            .map(u64::to_le_bytes)
-            .concat();
+    let calls = counts.queued + counts.joined;
+    let numbers =
+        [program, done, calls, counts.in_graphs, counts.pool_served, counts.rewritten_launches];
+    let words = numbers.map(u64::to_le_bytes).concat();
     Ok(state.write_all_at(&words, 0)?)
 }
 

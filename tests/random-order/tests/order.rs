@@ -24,6 +24,7 @@ fn check(way: Way, seconds: u64, stalls: bool, is_enough: fn(&Outcome) -> bool) 
                 queued: before.queued + outcome.queued,
                 in_graphs: before.in_graphs + outcome.in_graphs,
                 served: before.served + outcome.served,
+                rewritten: before.rewritten + outcome.rewritten,
                 stops: before.stops + outcome.stops,
                 taken_over: before.taken_over + outcome.taken_over,
                 ..outcome
@@ -48,6 +49,11 @@ fn a_queue_of_launches_is_not_seen() {
 #[test]
 fn memory_that_is_handed_out_again_is_not_seen() {
     check(Way::Memory, 8, false, |tried| tried.programs > 20 && tried.served > 20);
+}
+
+#[test]
+fn kernels_that_are_compiled_again_are_not_seen() {
+    check(Way::Specialise, 8, false, |tried| tried.programs > 20 && tried.rewritten > 0);
 }
 
 #[test]

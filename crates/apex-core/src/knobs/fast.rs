@@ -1,12 +1,12 @@
 //! Which accelerators a program is given.
 //!
-//! One switch for each, written as words with commas; `--fast` alone is all of them. A word more says how careful they
-//! are, and is no accelerator.
+//! One switch for each, written as words with commas; `--fast` alone is all of them that are proven: `specialise` is
+//! asked for by its name. A word more says how careful they are, and is no accelerator.
 
 use super::Value;
 
 macro_rules! accelerators {
-    ($($(#[doc = $about:literal])+ $name:ident;)+) => {
+    ($($(#[doc = $about:literal])+ $name:ident $in_all:literal;)+) => {
         /// The accelerators of `--fast` and `APEX_FAST`.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Fast {
@@ -16,8 +16,8 @@ macro_rules! accelerators {
         }
 
         impl Fast {
-            /// All accelerators.
-            pub const ALL: Fast = Fast { $($name: true,)+ strict: false };
+            /// All accelerators that need not be asked for by name.
+            pub const ALL: Fast = Fast { $($name: $in_all,)+ strict: false };
 
             /// Whether any accelerator is on.
             #[must_use]
@@ -50,9 +50,11 @@ macro_rules! accelerators {
 
 accelerators! {
     /// Launches wait in a queue and go down as graphs where they repeat.
-    launch;
+    launch true;
     /// Memory that was freed is handed out again without the driver.
-    memory;
+    memory true;
+    /// Kernels are compiled again for the scalars and shapes that they are called with, and kept where they are faster.
+    specialise false;
 }
 
 impl Fast {
@@ -96,6 +98,9 @@ mod tests {
     fn words_switch_what_they_name() {
         assert_eq!(Fast::parse("launch").unwrap().words(), "launch");
         assert_eq!(Fast::parse("memory, launch").unwrap().words(), "launch,memory");
+        assert_eq!(Fast::parse("specialise,launch").unwrap().words(), "launch,specialise");
+        // What is not proven yet is asked for by its name.
+        assert_eq!(Fast::ALL.words(), "launch,memory");
         assert_eq!(Fast::parse("strict, launch").unwrap().words(), "launch,strict");
         assert_eq!(Fast::parse("all"), Ok(Fast::ALL));
         assert_eq!(Fast::parse("strict"), Ok(Fast { strict: true, ..Fast::ALL }));
@@ -111,7 +116,7 @@ mod tests {
         for wrong in ["lanch", "memoryy", "launch,", "launch strict", "all,launch", ","] {
             assert_eq!(
                 Fast::parse(wrong),
-                Err("a list of launch, memory, strict (with commas), or all, or none")
+                Err("a list of launch, memory, specialise, strict (with commas), or all, or none")
             );
         }
     }

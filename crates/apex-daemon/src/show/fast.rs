@@ -2,7 +2,7 @@
 
 use super::missing::at_least;
 use super::{bytes, count, counted, nanos, percent};
-use crate::summary::{FastSummary, PoolSummary, Summary};
+use crate::summary::{FastSummary, PoolSummary, SpecialisedSummary, Summary};
 use apex_core::queue_counts::Reason;
 use std::fmt::Write as _;
 
@@ -28,7 +28,25 @@ pub(super) fn lines(summary: &Summary) -> Vec<String> {
         lines.push(format!("  fast: no launch waited in a queue: {why}"));
     }
     lines.extend(fast.pool.and_then(pool));
+    lines.extend(fast.specialised.as_ref().map(specialised));
     lines
+}
+
+fn specialised(found: &SpecialisedSummary) -> String {
+    let mut line = format!(
+        "  fast: {} compiled again for what they are called with, {} kept",
+        counted(found.tried, "kernel", "kernels"),
+        count(found.won)
+    );
+    if found.left > 0 {
+        let _ = write!(line, ", {} left alone", count(found.left));
+    }
+    if found.won > 0 {
+        let launches = counted(found.launches, "launch", "launches");
+        let saved = nanos(found.saved_ns as f64);
+        let _ = write!(line, "; {launches} ran them and took about {saved} less");
+    }
+    line
 }
 
 /// What memory it handed out again; nothing where it did none of that.

@@ -4,7 +4,7 @@ use super::*;
 use crate::summary::{
     AllocSummary, CopySummary, DeviceSummary, DirectLaunches, ErrorSummary, FastSummary, Fit,
     GpuTime, LaunchBound, LaunchCostsSummary, LoadSummary, MemorySummary, OwnSummary, PoolSummary,
-    SyncSummary,
+    SpecialisedSummary, SyncSummary,
 };
 
 const LAYOUT: Layout = Layout { width: 100, colour: false };
@@ -194,6 +194,29 @@ fn a_line_says_what_the_pool_did() {
     let unused =
         FastSummary { pool: Some(PoolSummary { asked: 3, ..PoolSummary::default() }), ..fast };
     assert_eq!(fast_lines(unused), [""; 0]);
+}
+
+#[test]
+fn a_line_says_which_kernels_were_compiled_again() {
+    let found = SpecialisedSummary {
+        launches: 12_000,
+        tried: 3,
+        won: 2,
+        lost: 1,
+        left: 4,
+        saved_ns: 240_000_000,
+        kernels: Vec::new(),
+    };
+    let fast = |found| FastSummary {
+        words: "specialise".into(),
+        specialised: Some(found),
+        ..FastSummary::default()
+    };
+    let expected = "  fast: 3 kernels compiled again for what they are called with, 2 kept, 4 left alone; 12,000 launches \
+                    ran them and took about 240 ms less";
+    assert_eq!(fast_lines(fast(found)), [expected]);
+    let expected = "  fast: 0 kernels compiled again for what they are called with, 0 kept";
+    assert_eq!(fast_lines(fast(SpecialisedSummary::default())), [expected]);
 }
 
 #[test]

@@ -28,6 +28,18 @@ pub fn needs_check(module: &Module, kernel: &str) -> Option<String> {
     family.iter().find_map(fused).or_else(|| family.iter().find_map(approximated))
 }
 
+/// Whether blocks of a kernel may wait for each other: then as many must be on the GPU at a time as before.
+#[must_use]
+pub fn may_wait(module: &Module, kernel: &str) -> bool {
+    let talks = |instruction: &Instruction| match &*instruction.opcode {
+        "atom" | "membar" | "fence" => true,
+        "ld" => ["volatile", "relaxed", "acquire", "mmio"].iter().any(|word| instruction.has(word)),
+        _ => false,
+    };
+    let Ok(family) = refuse::flat(module, kernel) else { return true };
+    family.iter().any(|code| code.instructions.iter().any(talks))
+}
+
 fn is_float(instruction: &Instruction) -> bool {
     ["f32", "f64", "f16", "f16x2", "bf16", "bf16x2", "f32x2"]
         .iter()

@@ -138,8 +138,20 @@ fn make() -> Option<&'static Process> {
         apex_fast::count_in(process.map.queue());
         let (words, has_queue) = (knobs.fast.words(), apex_fast::is_raised());
         process.write(&Fact::Fast(facts::Fast { words, has_queue }));
+        apex_fast::hear(rewritten);
     }
     Some(process)
+}
+
+/// What became of a kernel that was to be compiled again.
+fn rewritten(told: &apex_fast::Told) {
+    tell(&Fact::Rewritten(facts::Rewritten {
+        kernel: told.kernel.clone(),
+        outcome: told.outcome.into(),
+        what: told.what.clone(),
+        original_ns: told.original_ns,
+        rewritten_ns: told.rewritten_ns,
+    }));
 }
 
 fn create(folder: &Path, ring_events: u64) -> std::io::Result<Process> {

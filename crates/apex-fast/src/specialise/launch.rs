@@ -1,0 +1,339 @@
+//! The way of a launch: of a kernel that is watched its numbers are read, and where a rewritten form fits them, both
+//! forms take turns until one is known to be faster.
+
+use super::kernels::{self, Field, Kernel, Known, State, Variant};
+use super::make::{Job, settle};
+use super::{Told, is_aside, own_context, tell, thread};
+use crate::captures;
+use crate::counts::COUNTERS;
+use apex_cuda::types::*;
+use apex_policy::specialise::{Form, Seen, Verdict};
+use core::ffi::c_void;
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
+
+/// Numbers of a call: block, grid, and so many fields.
+pub(super) const MOST_FIELDS: usize = 30;
+/// Numbers before the fields.
+pub(super) const SHAPE: usize = 2;
+/// Launches in a row that no rewritten form fits, after which a kernel is left alone.
+const MOST_MISSES: u32 = 4_096;
+/// Rewritten forms that are ever compiled in a process.
+const MOST_MADE: u64 = 64;
+
+/// A launch as the program gives it.
+pub(super) struct Call {
+    pub(super) function: CUfunction,
+    pub(super) grid: [u32; 3],
+    pub(super) block: [u32; 3],
+    pub(super) shared: u32,
+    pub(super) stream: CUstream,
+    pub(super) is_twin: bool,
+    /// A pointer for each parameter.
+    pub(super) parameters: *mut *mut c_void,
+}
+
+/// Launches the function or a rewritten form of it.
+///
+/// # Safety
+///
+/// The call is the program's own; `forward` makes it with the function that it is given.
+#[inline(always)]
+pub(super) unsafe fn launch(call: &Call, forward: impl Fn(CUfunction) -> CUresult) -> CUresult {
+    if is_aside() || captures::any() {
+        return forward(call.function);
+    }
+    let Some(kernel) = kernels::get(call.function) else { return forward(call.function) };
+    match kernel.state() {
+        State::Left | State::Studied => forward(call.function),
+        State::Young => {
+            let result = forward(call.function);
+            if result == CUDA_SUCCESS && kernel.grows() {
+                thread::ask(Job::Study { kernel, context: own_context() });
+            }
+            result
+        }
+        // SAFETY: the caller's promise.
+        State::Watched => unsafe { look(kernel, call, forward) },
+    }
+}
+
+/// What is to be launched.
+enum Way {
+    Original,
+    /// The rewritten form with this place among the kernel's.
+    Rewritten(usize, CUfunction),
+}
+
+unsafe fn look(
+    kernel: &'static Kernel,
+    call: &Call,
+    forward: impl Fn(CUfunction) -> CUresult,
+) -> CUresult {
+    // Who would have to wait launches the original.
+    let Ok(mut known) = kernel.known.try_lock() else { return forward(call.function) };
+    let has_numbers = known.fields.is_empty() || !call.parameters.is_null();
+    if !has_numbers || own_context() != known.context || kernel.is_forgotten() {
+        return forward(call.function);
+    }
+    let mut room = [0; SHAPE + MOST_FIELDS];
+    // SAFETY: the caller's promise: a pointer for each parameter, as many bytes as the kernel says.
+    let numbers = unsafe { numbers(call, &known.fields, &mut room) };
+    if let Some((variant, form, nanos)) = known.timing.known() {
+        judge(&mut known, variant, form, nanos);
+    }
+    let Some(nth) = known.variants.iter().position(|variant| fits(variant, numbers)) else {
+        missed(kernel, &mut known, call, numbers);
+        drop(known);
+        return forward(call.function);
+    };
+    known.misses = 0;
+    let can_time = known.timing.can_begin();
+    let variant = &mut known.variants[nth];
+    if variant.is_refused {
+        drop(known);
+        return forward(call.function);
+    }
+    let settings = kernels::settings();
+    if variant.settings != settings {
+        variant.settings = settings;
+        settle(kernel.handle, variant.function as CUfunction);
+    }
+    let turn = variant.duel.turn(can_time);
+    let way = match turn.form {
+        Form::Original => Way::Original,
+        Form::Rewritten => Way::Rewritten(nth, variant.function as CUfunction),
+    };
+    let gain = variant.gain;
+    if turn.is_timed && known.timing.before(call.stream, call.is_twin) {
+        let (result, ran) = run(&mut known, &way, call, &forward);
+        if result == CUDA_SUCCESS {
+            known.timing.after(call.stream, call.is_twin, nth, ran);
+        }
+        return result;
+    }
+    let Way::Rewritten(_, function) = way else {
+        drop(known);
+        return forward(call.function);
+    };
+    drop(known);
+    let result = forward(function);
+    if result != CUDA_SUCCESS {
+        return refused(kernel, nth, call, result, forward);
+    }
+    COUNTERS.rewritten_launches.fetch_add(1, Ordering::Relaxed);
+    COUNTERS.rewritten_saved_ns.fetch_add(gain, Ordering::Relaxed);
+    result
+}
+
+/// Launches as it is to be, and as the program has it where the driver refuses that. Says which form ran.
+fn run(
+    known: &mut MutexGuard<'_, Known>,
+    way: &Way,
+    call: &Call,
+    forward: &impl Fn(CUfunction) -> CUresult,
+) -> (CUresult, Form) {
+    let Way::Rewritten(nth, function) = *way else {
+        return (forward(call.function), Form::Original);
+    };
+    let result = forward(function);
+    if result == CUDA_SUCCESS {
+        COUNTERS.rewritten_launches.fetch_add(1, Ordering::Relaxed);
+        return (result, Form::Rewritten);
+    }
+    drop_variant(known, nth, result);
+    (forward(call.function), Form::Original)
+}
+
+/// The driver has refused a rewritten form: the original is launched, from now on always.
+#[cold]
+fn refused(
+    kernel: &'static Kernel,
+    nth: usize,
+    call: &Call,
+    result: CUresult,
+    forward: impl Fn(CUfunction) -> CUresult,
+) -> CUresult {
+    if let Ok(mut known) = kernel.known.lock() {
+        drop_variant(&mut known, nth, result);
+    }
+    forward(call.function)
+}
+
+#[cold]
+fn drop_variant(known: &mut Known, nth: usize, result: CUresult) {
+    COUNTERS.rewritten_lost.fetch_add(1, Ordering::Relaxed);
+    if let Some(variant) = known.variants.get_mut(nth) {
+        variant.is_refused = true;
+    }
+    let what = format!("the driver refused its launch with error {result}");
+    told(known, nth, "refused", &what);
+}
+
+/// The numbers of a call: block, grid, fields.
+///
+/// # Safety
+///
+/// There is a pointer for each parameter that a field names, to as many bytes as the field needs.
+#[inline(always)]
+unsafe fn numbers<'a>(call: &Call, fields: &[Field], room: &'a mut [u64]) -> &'a [u64] {
+    room[0] = packed_block(call.block);
+    room[1] = packed_grid(call.grid);
+    for (number, field) in room[SHAPE..].iter_mut().zip(fields) {
+        // SAFETY: the caller's promise.
+        *number = unsafe {
+            let from =
+                (*call.parameters.add(field.parameter)).cast::<u8>().add(field.within as usize);
+            match field.bytes {
+                4 => u64::from(from.cast::<u32>().read_unaligned()),
+                8 => from.cast::<u64>().read_unaligned(),
+                bytes => {
+                    let mut whole = [0; 8];
+                    from.copy_to_nonoverlapping(whole.as_mut_ptr(), bytes.min(8) as usize);
+                    u64::from_le_bytes(whole)
+                }
+            }
+        };
+    }
+    &room[..SHAPE + fields.len()]
+}
+
+/// A block as one number; one that no GPU takes is like none that any takes.
+pub(super) fn packed_block(sides: [u32; 3]) -> u64 {
+    let [x, y, z] = sides.map(|side| u64::from(side.min(0xffff)));
+    x | y << 16 | z << 32
+}
+
+pub(super) fn unpacked_block(number: u64) -> [u32; 3] {
+    [number, number >> 16, number >> 32].map(|side| side as u32 & 0xffff)
+}
+
+/// A grid as one number: its first side has 32 bits, the others 16.
+pub(super) fn packed_grid(sides: [u32; 3]) -> u64 {
+    let [x, y, z] = sides.map(u64::from);
+    x | y.min(0xffff) << 32 | z.min(0xffff) << 48
+}
+
+pub(super) fn unpacked_grid(number: u64) -> [u32; 3] {
+    [number as u32, (number >> 32) as u32 & 0xffff, (number >> 48) as u32]
+}
+
+#[inline(always)]
+fn fits(variant: &Variant, numbers: &[u64]) -> bool {
+    variant
+        .numbers
+        .iter()
+        .zip(numbers)
+        .all(|(wanted, number)| wanted.is_none_or(|it| it == *number))
+}
+
+/// A call that no rewritten form fits is watched, as long as that promises anything.
+fn missed(kernel: &'static Kernel, known: &mut Known, call: &Call, numbers: &[u64]) {
+    match known.watch.as_mut().map(|watch| watch.seen(numbers)) {
+        Some(Seen::More) => return,
+        Some(Seen::Often(numbers)) => {
+            if COUNTERS.rewritten_tried.value() < MOST_MADE {
+                COUNTERS.rewritten_tried.fetch_add(1, Ordering::Relaxed);
+                known.under_way += 1;
+                let (shared, block) = (call.shared, call.block);
+                thread::ask(Job::Make { kernel, numbers, shared, block });
+                return;
+            }
+            known.watch = None;
+        }
+        Some(Seen::Enough) => known.watch = None,
+        None => known.misses += 1,
+    }
+    let is_alone = known.under_way == 0 && known.variants.iter().all(is_lost);
+    if is_alone || known.misses > MOST_MISSES {
+        kernel.set(State::Left);
+    }
+}
+
+fn is_lost(variant: &Variant) -> bool {
+    variant.is_refused || variant.duel.verdict() == Verdict::Lost
+}
+
+/// The time of a launch has become known.
+#[cold]
+fn judge(known: &mut Known, nth: usize, form: Form, nanos: u64) {
+    let Some(variant) = known.variants.get_mut(nth) else { return };
+    let before = variant.duel.verdict();
+    let verdict = variant.duel.took(form, nanos);
+    let (original, rewritten) = variant.duel.medians().unwrap_or_default();
+    variant.gain = match verdict {
+        Verdict::Won => original.saturating_sub(rewritten),
+        Verdict::Open | Verdict::Lost => 0,
+    };
+    if verdict == before {
+        return;
+    }
+    let (counter, word) = match verdict {
+        Verdict::Won => (&COUNTERS.rewritten_won, "won"),
+        Verdict::Lost | Verdict::Open => (&COUNTERS.rewritten_lost, "lost"),
+    };
+    counter.fetch_add(1, Ordering::Relaxed);
+    told(known, nth, word, "");
+}
+
+/// What became of a rewritten form: why, or what was written into it.
+fn told(known: &Known, nth: usize, outcome: &'static str, why: &str) {
+    let Some(variant) = known.variants.get(nth) else { return };
+    let (original_ns, rewritten_ns) = variant.duel.medians().unwrap_or_default();
+    let what =
+        if why.is_empty() { described(&known.fields, &variant.numbers) } else { why.to_owned() };
+    tell(&Told { kernel: known.name.clone(), outcome, what, original_ns, rewritten_ns });
+}
+
+/// What is written into a form, for people.
+pub(super) fn described(fields: &[Field], numbers: &[Option<u64>]) -> String {
+    let sides = |sides: [u32; 3]| format!("{}x{}x{}", sides[0], sides[1], sides[2]);
+    let mut words = Vec::new();
+    let [block, grid, values @ ..] = numbers else { return String::new() };
+    words.extend(block.map(|it| format!("block {}", sides(unpacked_block(it)))));
+    words.extend(grid.map(|it| format!("grid {}", sides(unpacked_grid(it)))));
+    for (field, number) in fields.iter().zip(values) {
+        let Some(number) = number else { continue };
+        let within = if field.within > 0 { format!("+{}", field.within) } else { String::new() };
+        words.push(format!("{}{within}={number:#x}", field.parameter));
+    }
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_come_back_as_they_were() {
+        for grid in [[1, 1, 1], [0x7fff_ffff, 65_535, 65_535], [0, 3, 9]] {
+            assert_eq!(unpacked_grid(packed_grid(grid)), grid);
+        }
+        for block in [[1024, 1, 1], [1, 1024, 64], [33, 7, 2]] {
+            assert_eq!(unpacked_block(packed_block(block)), block);
+        }
+    }
+
+    #[test]
+    fn bytes_of_parameters_are_numbers() {
+        let (mut first, mut second) = ([1_u8, 2, 3, 4, 5, 6, 7, 8], 0x1234_u16);
+        let mut parameters = [first.as_mut_ptr().cast::<c_void>(), (&raw mut second).cast()];
+        let call = Call {
+            function: core::ptr::null_mut(),
+            grid: [2, 1, 1],
+            block: [32, 1, 1],
+            shared: 0,
+            stream: core::ptr::null_mut(),
+            is_twin: false,
+            parameters: parameters.as_mut_ptr(),
+        };
+        let field = |parameter, within, bytes| Field { parameter, within, offset: 0, bytes };
+        let fields = [field(0, 0, 8), field(0, 4, 4), field(1, 0, 2), field(0, 7, 1)];
+        let mut room = [0; SHAPE + MOST_FIELDS];
+        // SAFETY: a pointer for each parameter, to all the bytes that the fields need.
+        let found = unsafe { numbers(&call, &fields, &mut room) };
+        let shape = [packed_block([32, 1, 1]), packed_grid([2, 1, 1])];
+        assert_eq!(found[..SHAPE], shape);
+        assert_eq!(found[SHAPE..], [0x0807_0605_0403_0201, 0x0807_0605, 0x1234, 8]);
+    }
+}

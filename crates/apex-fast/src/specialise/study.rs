@@ -1,0 +1,133 @@
+//! Reads a kernel's PTX: whether it may be rewritten, and which numbers of a call could be written into it.
+
+use super::images::{self, Owner};
+use super::kernels::{Field, Kernel, Known};
+use super::launch::{MOST_FIELDS, SHAPE};
+use super::{beneath, own_context};
+use apex_cuda::types::*;
+use apex_policy::specialise::Watch;
+use apex_ptx::specialise::{
+    Foldable, Place, entry, foldable, left_alone, needs_check, places, variables,
+};
+use core::ffi::{CStr, c_char};
+
+/// What is found out of a kernel in the current context; why it is left alone, with its name, where it is.
+pub(super) fn study(kernel: &Kernel) -> Result<Known, (String, String)> {
+    let function = kernel.handle as CUfunction;
+    let name = name(function);
+    let found = read(function, &name);
+    found.map_err(|reason| (name.clone(), reason)).map(|(text, fields)| Known {
+        watch: Some(Watch::new(SHAPE + fields.len())),
+        name,
+        context: own_context(),
+        text: Some(text),
+        fields,
+        ..Known::default()
+    })
+}
+
+type Text = (Owner, std::sync::Arc<apex_ptx::tree::Module>);
+
+fn read(function: CUfunction, name: &str) -> Result<(Text, Vec<Field>), String> {
+    let owner = owner(function).ok_or("the driver does not say where it came from")?;
+    let (owner, module) = images::find(owner, name, architecture())?;
+    left_alone(&module, name)?;
+    if let Some(reason) = needs_check(&module, name) {
+        return Err(format!("its bits would have to be compared: {reason}"));
+    }
+    let entry = entry(&module, name).ok_or("its text was lost")?;
+    let places = places(entry).ok_or("its parameters have no known places")?;
+    compare(function, &places)?;
+    variables(&module, name)?;
+    let fields = foldable(entry).iter().flat_map(|found| fields(found, &places)).collect();
+    let mut fields: Vec<Field> = fields;
+    fields.truncate(MOST_FIELDS);
+    Ok(((owner, module), fields))
+}
+
+/// The bytes of a range as numbers of 8 bytes at most.
+fn fields(found: &Foldable, places: &[Place]) -> Vec<Field> {
+    let holds = |place: &Place| (place.offset..place.offset + place.bytes).contains(&found.offset);
+    let Some(parameter) = places.iter().position(holds) else { return Vec::new() };
+    let end = found.offset + found.bytes;
+    let starts = (found.offset..end).step_by(8);
+    starts
+        .map(|offset| Field {
+            parameter,
+            within: offset - places[parameter].offset,
+            offset,
+            bytes: (end - offset).min(8),
+        })
+        .collect()
+}
+
+/// The driver's own account of the parameters must be the text's.
+fn compare(function: CUfunction, places: &[Place]) -> Result<(), String> {
+    let info = |nth: usize| {
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: a handle that the program has launched, and valid places for the answers.
+        let result = unsafe {
+            match (beneath().cuFuncGetParamInfo)(function, nth, &raw mut offset, &raw mut bytes) {
+                CUDA_ERROR_INVALID_HANDLE => (beneath().cuKernelGetParamInfo)(
+                    function as CUkernel,
+                    nth,
+                    &raw mut offset,
+                    &raw mut bytes,
+                ),
+                answer => answer,
+            }
+        };
+        (result == CUDA_SUCCESS).then_some((offset, bytes))
+    };
+    let same = |(nth, place): (usize, &Place)| {
+        info(nth) == Some((place.offset as usize, place.bytes as usize))
+    };
+    if places.iter().enumerate().all(same) && info(places.len()).is_none() {
+        Ok(())
+    } else {
+        Err("its parameters are others than those of its text".to_owned())
+    }
+}
+
+fn name(function: CUfunction) -> String {
+    let mut text: *const c_char = core::ptr::null();
+    // SAFETY: a handle that the program has launched and a valid place; the string is the driver's and is copied.
+    unsafe {
+        if (beneath().cuFuncGetName)(&raw mut text, function) != CUDA_SUCCESS {
+            (beneath().cuKernelGetName)(&raw mut text, function as CUkernel);
+        }
+        if text.is_null() {
+            String::new()
+        } else {
+            CStr::from_ptr(text).to_string_lossy().into_owned()
+        }
+    }
+}
+
+fn owner(function: CUfunction) -> Option<Owner> {
+    let (mut module, mut library) = (core::ptr::null_mut(), core::ptr::null_mut());
+    // SAFETY: a handle that the program has launched and valid places for the answers.
+    unsafe {
+        if (beneath().cuFuncGetModule)(&raw mut module, function) == CUDA_SUCCESS {
+            return Some(Owner::module(module));
+        }
+        let result = (beneath().cuKernelGetLibrary)(&raw mut library, function as CUkernel);
+        (result == CUDA_SUCCESS).then(|| Owner::library(library))
+    }
+}
+
+/// The architecture of the current context's device: 90 for 9.0.
+fn architecture() -> u32 {
+    const MAJOR: u32 = 75;
+    const MINOR: u32 = 76;
+    let mut device: CUdevice = 0;
+    // SAFETY: a valid place for the answer.
+    unsafe { (beneath().cuCtxGetDevice)(&raw mut device) };
+    let attribute = |number| {
+        let mut value = 0;
+        // SAFETY: a valid place for the answer.
+        unsafe { (beneath().cuDeviceGetAttribute)(&raw mut value, number, device) };
+        u32::try_from(value).unwrap_or(0)
+    };
+    attribute(MAJOR) * 10 + attribute(MINOR)
+}
