@@ -195,9 +195,20 @@ def live(server, opened):
         page.reload()
         until(page, "document.querySelectorAll('tr.picks').length >= 2")
         assert points() >= seen, "a page that is loaded again shows the last minute"
+        streams(page)
         lost_and_found(page, server)
         page.goto(server.url("#/scheduler"))
         page.get_by_text("No programs share a GPU").wait_for()
+
+
+def streams(page):
+    """The lanes of the last seconds reach farther back by a button, and say what is under the pointer."""
+    page.get_by_role("button", name="30 s").click()
+    assert page.get_by_role("button", name="30 s").get_attribute("aria-pressed") == "true"
+    until(page, "document.querySelectorAll('.labels div').length >= 2")
+    box = page.locator("canvas.lanes").bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 20, box["y"] + 15)
+    until(page, "/ ago, in .* launches, GPU about /.test(document.querySelector('.tracks + .about').innerText)")
 
 
 def lost_and_found(page, server):
