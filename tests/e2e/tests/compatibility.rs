@@ -40,7 +40,8 @@ fn code_for_a_newer_chip_runs_on_an_older_one() {
 
 #[test]
 fn where_nothing_is_to_be_brought_down_the_errors_are_the_drivers() {
-    let watched = run(&place("h200").with("APEX_COMPATIBILITY", "0"));
+    let place = place("h200").with("APEX_COMPATIBILITY", "0");
+    let watched = run(&place);
     let plain = watched.ended.stdout.as_str();
     for line in
         ["module: error 218\n", "fatbin: error 209\n", "library: error 209\n", "file: error 218\n"]
@@ -53,7 +54,8 @@ fn where_nothing_is_to_be_brought_down_the_errors_are_the_drivers() {
 
 #[test]
 fn on_its_own_chip_nothing_is_brought_down() {
-    let watched = run(&place("rtx5090"));
+    let place = place("rtx5090");
+    let watched = run(&place);
     assert!(watched.ended.stdout.starts_with(RUNS), "{}", watched.ended.stdout);
     let notes = watched.summary().notes.join("\n");
     assert!(!notes.contains("for sm_120 ran"), "{notes}");

@@ -12,17 +12,16 @@ mod options;
 use crate::driver::capability::{claimed, real_attribute, tell_by};
 use crate::driver::driver;
 use crate::settings::{knobs, log_line};
+use crate::state::lock::{Lock, locked};
 use crate::state::process::{guard, tell};
 use apex_core::facts::{Claimed, Fact, Lowered as LoweredFact};
 use apex_cuda::image::{self, Entry, ImageKind, Offer, copy_at, offer, offer_at, offer_in};
 use apex_cuda::types::*;
 use apex_ptx::container;
 use apex_ptx::lower::{Goal, Target, lower, newest_ptx};
-use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
-use std::sync::{Mutex, PoisonError};
 
 /// The driver found no code for the device, PTX that it does not take, or a version that it does not read.
 const REFUSALS: [CUresult; 3] =
@@ -204,14 +203,17 @@ fn older(program: Program<'_>, device: Device) -> Option<Older> {
 
 /// The same bytes at one address for the rest of the process: a program that loads an image often costs its memory once.
 fn forever(image: Vec<u8>) -> &'static [u8] {
-    static IMAGES: Mutex<Option<HashMap<u64, Vec<&'static [u8]>>>> = Mutex::new(None);
-    let mut images = IMAGES.lock().unwrap_or_else(PoisonError::into_inner);
-    let same = images.get_or_insert_default().entry(image::hash(&image)).or_default();
-    if let Some(known) = same.iter().find(|known| ***known == *image) {
+    static IMAGES: Lock<Vec<&'static [u8]>> = Lock::new(Vec::new());
+    let mut images = locked(&IMAGES);
+    let same = |known: &&&'static [u8]| ***known == *image;
+    let known = images.as_ref().and_then(|images| images.iter().find(same).copied());
+    if let Some(known) = known {
         return known;
     }
     let kept: &'static [u8] = Box::leak(image.into_boxed_slice());
-    same.push(kept);
+    if let Some(images) = &mut images {
+        images.push(kept);
+    }
     kept
 }
 

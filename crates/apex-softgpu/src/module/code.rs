@@ -57,9 +57,9 @@ impl Image {
     }
 }
 
-/// Says why machine code alone cannot run.
+/// Says why machine code alone cannot run. Where newer PTX is refused too, a program may well ask for both.
 fn named(texts: Result<Vec<String>, CUresult>) -> Result<Vec<String>, CUresult> {
-    if texts == Err(CUDA_ERROR_NO_BINARY_FOR_GPU) {
+    if texts == Err(CUDA_ERROR_NO_BINARY_FOR_GPU) && !crate::settings::settings().softgpu_strict {
         say("a module holds machine code only, which the software GPU cannot run: \
              build it with PTX (nvcc -gencode arch=compute_XX,code=compute_XX)");
     }
