@@ -117,10 +117,13 @@ fn a_kernel_that_is_called_the_same_way_is_compiled_again() {
             assert_eq!(told("refused").count(), 0, "{form} {words}: {found:?}");
             let left: Vec<&str> = told("left").map(|it| it.kernel.as_str()).collect();
             assert_eq!(left, ["clock"], "{form} {words}: {found:?}");
-            let decided = told("won").chain(told("lost"));
-            for kernel in decided.filter(|it| it.original_ns > 0) {
-                assert_eq!(kernel.kernel, "work");
-                assert!(kernel.what.starts_with("block 64x1x1, grid 4x1x1, 1="), "{found:?}");
+            // The number that is never the same is not written into it, and pointers are not.
+            let written = |kernel: &str| match kernel {
+                "work" => "block 64x1x1, grid 4x1x1, 1=0x100, 2=0x3c, 3=0x0",
+                _ => "block 64x1x1, grid 4x1x1, 1=0x100",
+            };
+            for kernel in told("won").chain(told("lost")) {
+                assert_eq!(kernel.what, written(&kernel.kernel), "{form} {words}");
             }
             assert!(watched.ended.stderr.contains("compiled again for what they are called with"));
         }
