@@ -55,18 +55,17 @@ impl Watch {
     /// A call with these numbers.
     pub fn seen(&mut self, numbers: &[u64]) -> Seen {
         self.calls += 1;
-        let is_new = self.values.iter_mut().zip(numbers).any(|(values, number)| {
-            let Some(known) = values else { return false };
-            if known.contains(number) {
-                return false;
+        let mut is_new = false;
+        for (values, number) in self.values.iter_mut().zip(numbers) {
+            let Some(known) = values else { continue };
+            if !known.contains(number) {
+                known.push(*number);
+                if known.len() > MOST_VALUES {
+                    *values = None;
+                    is_new = true;
+                }
             }
-            known.push(*number);
-            if known.len() > MOST_VALUES {
-                *values = None;
-                return true;
-            }
-            false
-        });
+        }
         if is_new {
             // Calls that differed in it alone are the same now; they are counted anew.
             self.kinds.retain(|kind| kind.is_proposed);
