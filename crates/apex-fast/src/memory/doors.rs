@@ -9,10 +9,12 @@ use super::work::{self, On};
 use super::{beneath, ordered, questions};
 use crate::doors::{Doors, is_per_thread, is_twin};
 use crate::functions;
+use apex_cuda::foreign;
 use apex_cuda::types::*;
 use apex_cuda::{Function, Kind, driver_functions};
 use apex_policy::pool::Ask;
 use core::ffi::c_void;
+use core::mem::offset_of;
 
 /// Puts a function of ours in the place of each that gives memory or work.
 pub(super) fn open(addresses: &mut [*const c_void; Function::COUNT]) {
@@ -282,26 +284,36 @@ macro_rules! described {
             parameters: *mut *mut c_void,
             extra: *mut *mut c_void,
         ) -> CUresult {
-            let work = || {
-                // SAFETY: the driver has launched the function, so it reads the program's description.
-                let stream = unsafe { config.as_ref() }?.hStream;
-                Some((On::stream(stream, is_per_thread(stream, const { is_twin(stringify!($name)) })), stream))
-            };
+            let work = stream_of(config, functions::is_known(function)).map(|stream| {
+                (
+                    On::stream(stream, is_per_thread(stream, const { is_twin(stringify!($name)) })),
+                    stream,
+                )
+            });
             // SAFETY: the program's own arguments, unchanged.
-            let forward = || unsafe { (beneath().$name)(config, function, parameters, extra) };
-            if functions::is_known(function) {
-                return call(work(), true, forward);
-            }
-            work::settle_all();
-            let result = forward();
+            let result = call(work, true, || unsafe {
+                (beneath().$name)(config, function, parameters, extra)
+            });
             if result == CUDA_SUCCESS {
                 functions::launched(function);
-                work().into_iter().for_each(|(on, _)| work::after(on));
             }
             result
         }
         $name as *const c_void
     }};
+}
+
+/// The stream of a described launch. The driver reads a description only for a function that it knows; else the kernel
+/// copies it. Nobody waits for a device instead: the program may be about to give the word that its work waits for.
+fn stream_of(config: *const CUlaunchConfig, is_known: bool) -> Option<CUstream> {
+    if is_known {
+        // SAFETY: the driver has launched the function, so it reads the program's description.
+        return unsafe { config.as_ref() }.map(|config| config.hStream);
+    }
+    let mut stream = [0; size_of::<CUstream>()];
+    let place = (config as u64).wrapping_add(offset_of!(CUlaunchConfig, hStream) as u64);
+    let is_there = !config.is_null() && foreign::read(place, &mut stream) == stream.len();
+    is_there.then(|| core::ptr::without_provenance_mut(usize::from_ne_bytes(stream)))
 }
 
 unsafe extern "C" fn cuMemAlloc_v2(out: *mut CUdeviceptr, bytes: usize) -> CUresult {

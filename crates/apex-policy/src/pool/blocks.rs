@@ -18,7 +18,7 @@ const MOST_IDLE: usize = 4_096;
 /// With less than a tenth of the device free, nothing lies idle.
 const FREE_OF_DEVICE: u64 = 10;
 /// Frees between two looks at what the device has left.
-const LOOK_EVERY: u64 = 1_024;
+const LOOK_EVERY: u64 = 4_096;
 /// Bytes that the driver gives between two looks.
 const LOOK_EVERY_BYTES: u64 = 256 << 20;
 
