@@ -16,11 +16,12 @@ use std::path::{Path, PathBuf};
 const FIELDS: [&str; 4] = ["commit", "device", "driver", "command"];
 
 /// The folders, and what is measured there.
-const FOLDERS: [(&str, &str); 11] = [
+const FOLDERS: [(&str, &str); 12] = [
     ("advice", "Advice and suggested block sizes, followed on measured launches"),
     ("collect", "What the collector spends on a launch"),
     ("dashboard", "What the live page costs"),
     ("exec", "The executor's operations beside cuBLASLt and PyTorch"),
+    ("foresight", "Ways to foresee what a program allocates"),
     ("launch", "Launches through the queue of `--fast`, beside the driver alone"),
     ("predict", "Predicted against measured times of launches"),
     ("programs", "Real programs under apex: what is counted, what it costs, what stays the same"),

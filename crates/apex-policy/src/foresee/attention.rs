@@ -1,8 +1,8 @@
 //! A small transformer that foresees the class of the next allocation from the last [`LENGTH`].
 //!
 //! A token is a class, the class before it and how long ago it came. So the last token can ask where its class came before,
-//! and find there what followed: one layer of attention is enough for that. A hidden layer follows, and a score for each
-//! class. `apex train foresee` trains it.
+//! and find there what followed: one layer of attention is enough for that. What it finds votes for its own class; a hidden
+//! layer adds a score for each class. `apex train foresee` trains it.
 
 use super::methods::Method;
 use super::trace::{CLASSES, Class};
@@ -25,8 +25,10 @@ const UP_BIAS: usize = UP + HIDDEN * WIDTH;
 const DOWN: usize = UP_BIAS + HIDDEN;
 const OUT: usize = DOWN + WIDTH * HIDDEN;
 const OUT_BIAS: usize = OUT + CLASSES * WIDTH;
+/// What a vote counts.
+const VOTE: usize = OUT_BIAS + CLASSES;
 /// Weights and biases.
-pub const WEIGHTS: usize = OUT_BIAS + CLASSES;
+pub const WEIGHTS: usize = VOTE + 1;
 
 type Row = [f32; WIDTH];
 
@@ -107,6 +109,7 @@ impl Attention {
             let unit = (1.0 / inputs as f32).sqrt();
             weights[start..end].iter_mut().for_each(|weight| *weight = normal() * unit);
         }
+        weights[VOTE] = 4.0;
         Attention { weights }
     }
 
@@ -136,6 +139,9 @@ impl Attention {
         let mut scores: Vec<f32> = (0..CLASSES)
             .map(|class| dot(&w[OUT + class * WIDTH..][..WIDTH], &last) + w[OUT_BIAS + class])
             .collect();
+        for (share, &class) in shares.iter().zip(window) {
+            scores[usize::from(class)] += w[VOTE] * share;
+        }
         soft_maximum(&mut scores);
         Way { tokens, query, keys, values, shares, joined, hidden, last, scores }
     }
@@ -146,7 +152,7 @@ impl Attention {
         let mut wrong = way.scores.clone();
         wrong[usize::from(next)] -= 1.0;
         wrong.iter_mut().for_each(|wrong| *wrong *= share);
-        add(&mut gradient[OUT_BIAS..], &wrong, 1.0);
+        add(&mut gradient[OUT_BIAS..VOTE], &wrong, 1.0);
         let last = back(&w[OUT..], &mut gradient[OUT..], &way.last, &wrong);
         let mut hidden = back(&w[DOWN..], &mut gradient[DOWN..], &way.hidden, &last);
         for (below, value) in hidden.iter_mut().zip(&way.hidden) {
@@ -155,14 +161,29 @@ impl Attention {
         add(&mut gradient[UP_BIAS..DOWN], &hidden, 1.0);
         let mut joined = back(&w[UP..], &mut gradient[UP..], &way.joined, &hidden);
         add(&mut joined, &last, 1.0);
-        self.learn_attention(window, &way, &joined, gradient);
+        self.learn_attention(window, &way, &joined, &wrong, gradient);
         -way.scores[usize::from(next)].max(1e-9).ln()
     }
 
-    fn learn_attention(&self, window: &[Class], way: &Way, joined: &Row, gradient: &mut [f32]) {
+    fn learn_attention(
+        &self,
+        window: &[Class],
+        way: &Way,
+        joined: &Row,
+        wrong: &[f32],
+        gradient: &mut [f32],
+    ) {
         let w = &self.weights;
         let asked = way.tokens.len() - 1;
-        let of_shares: Vec<f32> = way.values.iter().map(|value| dot(joined, value)).collect();
+        let votes = window.iter().map(|&class| wrong[usize::from(class)]);
+        gradient[VOTE] +=
+            way.shares.iter().zip(votes.clone()).map(|(share, vote)| share * vote).sum::<f32>();
+        let of_shares: Vec<f32> = way
+            .values
+            .iter()
+            .zip(votes)
+            .map(|(value, vote)| dot(joined, value) + w[VOTE] * vote)
+            .collect();
         let mean: f32 = dot(&of_shares, &way.shares);
         let unit = (WIDTH as f32).sqrt();
         let mut query = [0.0; WIDTH];
@@ -258,10 +279,11 @@ mod tests {
             KEY + 70,
             VALUE + 33,
             UP + 40,
-            UP_BIAS + 3,
+            UP_BIAS + 4,
             DOWN + 9,
             OUT + 4 * WIDTH + 2,
             OUT_BIAS + 4,
+            VOTE,
         ];
         for place in places {
             const STEP: f32 = 2e-3;
