@@ -22,6 +22,7 @@ mod rename;
 pub mod reshape;
 pub mod roles;
 pub mod specialise;
+pub mod touches;
 pub mod tree;
 pub mod walk;
 mod without_lines;
