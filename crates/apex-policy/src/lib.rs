@@ -10,6 +10,7 @@ pub mod amounts;
 mod chip;
 pub mod foresee;
 pub mod gate;
+pub mod hazards;
 pub mod launchable;
 mod occupancy;
 pub mod pool;

@@ -61,7 +61,7 @@ barriers! {
     Texture "texture";
     /// An address was read from memory, or has two roots.
     Pointer "pointer";
-    /// A loop may wait for what other blocks write.
+    /// A loop may wait for what other blocks write, or a store may be what others wait for.
     Spin "spin";
     /// It waits for other launches, or steers them.
     Launch "launch";
@@ -145,6 +145,7 @@ pub struct Touches {
     nodes: Vec<Node>,
     accesses: Vec<Access>,
     variables: Vec<(Name, Option<u64>)>,
+    parameters: Vec<(u32, u32)>,
 }
 
 /// Accesses that differ, at most: more are no kernel that is worth it.
@@ -166,6 +167,7 @@ impl Touches {
         let mut follower = Follower::new(&code, module, kernel)?;
         follower.follow()?;
         let bound = loops::bind(&mut follower);
+        let parameters = follower.layout.clone();
         let Follower { mut nodes, reaches, symbols, .. } = follower;
         let mut roots = HashMap::new();
         let mut accesses: Vec<Access> = Vec::new();
@@ -202,7 +204,7 @@ impl Touches {
                 return Err(Barrier::Large);
             }
         }
-        Ok(Touches::of_needed(&nodes, accesses, symbols))
+        Ok(Touches { parameters, ..Touches::of_needed(&nodes, accesses, symbols) })
     }
 
     /// Keeps the nodes that some access needs.
@@ -226,12 +228,18 @@ impl Touches {
         for access in &mut accesses {
             access.address = Id(place[access.address.0 as usize]);
         }
-        Touches { nodes: kept, accesses, variables }
+        Touches { nodes: kept, accesses, variables, parameters: Vec::new() }
     }
 
     /// Variables of the module that may be touched.
     pub fn variables(&self) -> impl Iterator<Item = &Name> {
         self.variables.iter().map(|(name, _)| name)
+    }
+
+    /// Offset and size of each parameter of the kernel.
+    #[must_use]
+    pub fn parameters(&self) -> &[(u32, u32)] {
+        &self.parameters
     }
 
     /// Expressions that are worked out for each launch.

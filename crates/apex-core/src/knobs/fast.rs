@@ -55,6 +55,8 @@ accelerators! {
     memory true;
     /// Kernels are compiled again for the scalars and shapes that they are called with, and kept where they are faster.
     specialise false;
+    /// Launches that touch nothing in common run at once, where they go down as a graph.
+    overlap false;
 }
 
 impl Fast {
@@ -116,7 +118,7 @@ mod tests {
         for wrong in ["lanch", "memoryy", "launch,", "launch strict", "all,launch", ","] {
             assert_eq!(
                 Fast::parse(wrong),
-                Err("a list of launch, memory, specialise, strict (with commas), or all, or none")
+                Err("a list of launch, memory, specialise, overlap, strict (with commas), or all, or none")
             );
         }
     }

@@ -35,6 +35,7 @@ impl Follower<'_> {
             "griddepcontrol" | "clusterlaunchcontrol" => Err(Barrier::Launch),
             "tex" | "tld4" | "txq" | "suld" | "sust" | "sured" | "suq" => Err(Barrier::Texture),
             "multimem" | "tensormap" | "discard" => Err(Barrier::Unknown),
+            "membar" | "fence" if it.has("sys") => Err(Barrier::Spin),
             "prefetch" | "prefetchu" | "applypriority" => Ok(()),
             "bra" | "brx" | "ret" | "exit" | "trap" | "brkpt" => Ok(()),
             video if video.starts_with('v') && video != "vote" => Err(Barrier::Unknown),
@@ -105,12 +106,16 @@ impl Follower<'_> {
         match lies(it) {
             Where::Parameter | Where::Private => Ok(()),
             Where::Constant => Err(Barrier::Unknown),
+            Where::Seen if is_signal(it) => Err(Barrier::Spin),
             Where::Seen => self.reach(it, address, mix::bytes(it), Kind::Write, state),
         }
     }
 
     fn atomic(&mut self, it: &Instruction, state: &mut State) -> Result<(), Barrier> {
         if lies(it) == Where::Seen {
+            if ["release", "acq_rel", "sys"].iter().any(|word| it.has(word)) {
+                return Err(Barrier::Spin);
+            }
             let place = results(it);
             let is_used = match it.operands.first() {
                 Some(Operand::Name(name)) if place > 0 => self.read.contains(name),
@@ -516,6 +521,11 @@ fn lies(it: &Instruction) -> Where {
 /// A load that sees what other blocks write meanwhile: a loop of such may wait for them.
 fn is_watching(it: &Instruction) -> bool {
     ["volatile", "acquire", "relaxed", "mmio", "cv"].iter().any(|word| it.has(word))
+}
+
+/// A store that another stream, another GPU or the host may wait for: what came before it in its stream must be done.
+fn is_signal(it: &Instruction) -> bool {
+    ["volatile", "release", "relaxed", "mmio"].iter().any(|word| it.has(word))
 }
 
 fn last_type(it: &Instruction) -> Option<Type> {

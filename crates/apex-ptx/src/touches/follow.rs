@@ -73,6 +73,8 @@ pub(super) struct Follower<'a> {
     pub(super) truths: Vec<Truth>,
     /// Offset of each parameter.
     pub(super) parameters: HashMap<Name, u32>,
+    /// Offset and size of each.
+    pub(super) layout: Vec<(u32, u32)>,
     /// Global variables of the module by their number, with their bytes where those are known.
     pub(super) symbols: Vec<(Name, Option<u64>)>,
     pub(super) reaches: Vec<Reach>,
@@ -96,11 +98,13 @@ impl<'a> Follower<'a> {
         if code.registers.len() * ways > MOST_HELD {
             return Err(Barrier::Large);
         }
-        let (mut parameters, mut offset) = (HashMap::new(), 0_u64);
+        let (mut parameters, mut layout, mut offset) = (HashMap::new(), Vec::new(), 0_u64);
         for parameter in &kernel.params {
             offset = offset.next_multiple_of(parameter.alignment().max(1));
             parameters.insert(parameter.name.clone(), offset as u32);
-            offset += parameter.bytes().ok_or(Barrier::Text)?;
+            let bytes = parameter.bytes().filter(|bytes| *bytes < 1 << 16).ok_or(Barrier::Text)?;
+            layout.push((offset as u32, bytes as u32));
+            offset += bytes;
         }
         let mut read = HashSet::new();
         for instruction in &code.instructions {
@@ -117,6 +121,7 @@ impl<'a> Follower<'a> {
             nodes: Nodes::default(),
             truths: vec![Truth::Unknown],
             parameters,
+            layout,
             symbols: Vec::new(),
             reaches: Vec::new(),
             phis: Vec::new(),
