@@ -16,6 +16,7 @@
 #              of FOREIGN, if there are any, with --fast=specialise and without (8 minutes)
 #   fast       launches by --fast against the driver's; the workloads' counts and outputs, eager PyTorch (9 minutes)
 #   memory     memory handed out again against the driver's; a Thrust loop, and programs of FOREIGN's group alloc (2.5 minutes)
+#   overlap    six programs with branches: one stream, a graph by hand, one stream under --fast=launch,overlap (2 minutes)
 #
 # BUNDLE is what `cargo xtask bundle` made. What a part says is kept as OUT/PART.txt, its raw results beside it in
 # OUT/PART/; the ends of all of them are printed last.
@@ -115,6 +116,11 @@ specialise() {
         timeout 320 python3 "$device/foreign.py" --bundle "$bundle" --programs "$FOREIGN" --out . --fast specialise \
             --groups "${FOREIGN_GROUPS:-}" --budget-seconds "${FOREIGN_SECONDS:-300}"
     fi
+}
+
+overlap() {
+    timeout 60 nvcc -arch=sm_90 -O3 -o six "$device/overlap.cu"
+    timeout 120 python3 "$device/overlap.py" --apex "$apex" --program ./six
 }
 
 for part in "$@"; do

@@ -136,7 +136,8 @@ pub(crate) struct Run {
     /// Make the program faster, unchanged: launch has its launches wait in a queue and go down as graphs where they
     /// repeat, memory has freed memory handed out again without the driver; all is both, and meant without words.
     /// specialise, which is to be named, has kernels compiled again for what they are called with and keeps what is
-    /// faster. With strict each call waits for the driver's answer; none switches off what APEX_FAST says.
+    /// faster; overlap, to be named too, has launches of a graph run at once where they touch nothing in common. With
+    /// strict each call waits for the driver's answer; none switches off what APEX_FAST says.
     #[arg(
         long,
         value_name = "WORDS",
@@ -757,7 +758,7 @@ mod tests {
         let said = run(&["--fast=lanch,strict", "ls"]).unwrap_err().to_string();
         assert!(
             said.contains("'lanch,strict'")
-                && said.contains("a list of launch, memory, specialise, strict"),
+                && said.contains("a list of launch, memory, specialise, overlap, strict"),
             "{said}"
         );
     }

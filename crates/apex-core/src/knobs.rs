@@ -143,7 +143,7 @@ knobs! {
     config: Option<PathBuf> = None, "APEX_CONFIG";
     /// For apex's own tests: panic-in-record makes a part of it fail, slow-clock has it spare the clock, short-grid drops a block of every reshaped launch.
     fault: Option<String> = None, "APEX_FAULT", internal;
-    /// What makes the program faster: launch, memory, specialise, with commas, or all (the first two); with strict each call waits for the driver's answer. Set by `apex run --fast`.
+    /// What makes the program faster: launch, memory, specialise, overlap, with commas, or all (the first two); with strict each call waits for the driver's answer. Set by `apex run --fast`.
     fast: Fast = Fast::default(), "APEX_FAST";
     /// The driver's own setting, set where each launch is to wait for its kernel: then none waits in a queue.
     launch_blocking: Option<String> = None, "CUDA_LAUNCH_BLOCKING", internal;

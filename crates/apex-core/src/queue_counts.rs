@@ -155,6 +155,44 @@ counts! {
     rewritten_left;
     /// Nanoseconds of kernels that rewritten ones took less, by the medians of both forms.
     rewritten_saved_ns;
+    /// Launches of new graphs that were asked what they touch.
+    overlap_looked;
+    /// Of those, the ones of which it is proven.
+    overlap_proven;
+    /// Pairs of those of which the later reads what the earlier writes.
+    overlap_read_after_write;
+    /// Pairs of those of which the later writes what the earlier reads.
+    overlap_write_after_read;
+    /// Pairs of those that write the same.
+    overlap_write_after_write;
+    /// Graphs that were made with branches.
+    overlap_branched;
+    /// Launches that went down in graphs with branches.
+    overlap_beside;
+    /// Launches that went down one by one because their graph's branches did not hold for their parameters.
+    overlap_fell_back;
+    /// Launches of kernels without a PTX text that is theirs.
+    unproven_text;
+    /// Launches of kernels that are too large to be followed.
+    unproven_large;
+    /// Launches of kernels that call what may reach memory.
+    unproven_call;
+    /// Launches of kernels with textures or surfaces.
+    unproven_texture;
+    /// Launches of kernels with addresses that come from memory.
+    unproven_pointer;
+    /// Launches of kernels that wait for others, or give them signs.
+    unproven_spin;
+    /// Launches of kernels that steer other launches.
+    unproven_launch;
+    /// Launches of kernels with copies that run by themselves.
+    unproven_copy;
+    /// Launches of kernels with instructions that are not known.
+    unproven_unknown;
+    /// Launches of kernels with a loop of several beginnings.
+    unproven_loop;
+    /// Launches with pointers to memory of which nothing is known.
+    unproven_memory;
 }
 
 macro_rules! reasons {
@@ -297,6 +335,25 @@ mod tests {
             &counters.rewritten_lost,
             &counters.rewritten_left,
             &counters.rewritten_saved_ns,
+            &counters.overlap_looked,
+            &counters.overlap_proven,
+            &counters.overlap_read_after_write,
+            &counters.overlap_write_after_read,
+            &counters.overlap_write_after_write,
+            &counters.overlap_branched,
+            &counters.overlap_beside,
+            &counters.overlap_fell_back,
+            &counters.unproven_text,
+            &counters.unproven_large,
+            &counters.unproven_call,
+            &counters.unproven_texture,
+            &counters.unproven_pointer,
+            &counters.unproven_spin,
+            &counters.unproven_launch,
+            &counters.unproven_copy,
+            &counters.unproven_unknown,
+            &counters.unproven_loop,
+            &counters.unproven_memory,
         ]);
         all.extend(counters.direct.iter().chain(&counters.lag));
         let words: Vec<u64> = all.iter().map(|counter| counter.0.load(Ordering::Relaxed)).collect();

@@ -5,11 +5,11 @@
 
 use crate::known::Known;
 use crate::summary::{
-    DirectLaunches, FastSummary, LaunchCostsSummary, PoolSummary, RewrittenSummary,
+    DirectLaunches, FastSummary, LaunchCostsSummary, OverlapSummary, PoolSummary, RewrittenSummary,
     SpecialisedSummary,
 };
 use apex_core::facts::LaunchCosts;
-use apex_core::queue_counts::{Found, Reason};
+use apex_core::queue_counts::{Counts, Found, Reason};
 use apex_policy::submit::{Costs, Sent};
 use std::cmp::Reverse;
 
@@ -32,7 +32,8 @@ pub(crate) fn summary(known: &Known, queue: &Found, nanos_per_tick: f64) -> Opti
         built: counts.built,
     };
     let is_on = |wanted: &str| words.split(',').any(|word| word == wanted);
-    let (has_pool, specialises) = (is_on("memory"), is_on("specialise"));
+    let (has_pool, overlaps, specialises) =
+        (is_on("memory"), is_on("overlap"), is_on("specialise"));
     Some(FastSummary {
         words,
         has_queue: told.clone().any(|fast| fast.has_queue),
@@ -58,6 +59,7 @@ pub(crate) fn summary(known: &Known, queue: &Found, nanos_per_tick: f64) -> Opti
             held_bytes: counts.pool_held_bytes,
             kept_pools: counts.pool_raised,
         }),
+        overlap: overlaps.then(|| overlap(&counts)),
         specialised: specialises.then(|| SpecialisedSummary {
             launches: counts.rewritten_launches,
             tried: counts.rewritten_tried,
@@ -68,6 +70,37 @@ pub(crate) fn summary(known: &Known, queue: &Found, nanos_per_tick: f64) -> Opti
             kernels: rewritten(known),
         }),
     })
+}
+
+fn overlap(counts: &Counts) -> OverlapSummary {
+    let reasons = [
+        ("text", counts.unproven_text),
+        ("large", counts.unproven_large),
+        ("call", counts.unproven_call),
+        ("texture", counts.unproven_texture),
+        ("pointer", counts.unproven_pointer),
+        ("spin", counts.unproven_spin),
+        ("launch", counts.unproven_launch),
+        ("copy", counts.unproven_copy),
+        ("unknown", counts.unproven_unknown),
+        ("loop", counts.unproven_loop),
+        ("memory", counts.unproven_memory),
+    ];
+    let some = reasons.into_iter().filter(|(_, launches)| *launches > 0);
+    let mut unproven: Vec<DirectLaunches> =
+        some.map(|(reason, launches)| DirectLaunches { reason: reason.into(), launches }).collect();
+    unproven.sort_by_key(|one| Reverse(one.launches));
+    OverlapSummary {
+        looked: counts.overlap_looked,
+        proven: counts.overlap_proven,
+        unproven,
+        read_after_write: counts.overlap_read_after_write,
+        write_after_read: counts.overlap_write_after_read,
+        write_after_write: counts.overlap_write_after_write,
+        branched: counts.overlap_branched,
+        beside: counts.overlap_beside,
+        fell_back: counts.overlap_fell_back,
+    }
 }
 
 /// What became of each kernel, those that gained most first.

@@ -593,8 +593,35 @@ pub struct FastSummary {
     pub costs: Option<LaunchCostsSummary>,
     /// What the pool of freed memory did; null where it was not switched on.
     pub pool: Option<PoolSummary>,
+    /// What is known of launches that may run at once; null where that was not switched on.
+    #[serde(default)]
+    pub overlap: Option<OverlapSummary>,
     /// Kernels that were compiled again for what they are called with; null where that was not switched on.
     pub specialised: Option<SpecialisedSummary>,
+}
+
+/// What launches of new graphs were found to touch, and which of them ran at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverlapSummary {
+    /// Launches of new graphs that were asked what they touch.
+    pub looked: u64,
+    /// Those of which it is proven.
+    pub proven: u64,
+    /// The others by the reason: `text`, `large`, `call`, `texture`, `pointer`, `spin`, `launch`, `copy`, `unknown`, `loop`
+    /// or `memory`.
+    pub unproven: Vec<DirectLaunches>,
+    /// Pairs of launches of which the later reads what the earlier writes.
+    pub read_after_write: u64,
+    /// Pairs of which the later writes what the earlier reads.
+    pub write_after_read: u64,
+    /// Pairs that write the same.
+    pub write_after_write: u64,
+    /// Graphs that were made with branches.
+    pub branched: u64,
+    /// Launches that went down in graphs with branches.
+    pub beside: u64,
+    /// Launches that went down one by one because the branches of their graph did not hold for them.
+    pub fell_back: u64,
 }
 
 /// What compiling kernels again for what they are called with did for a program.
@@ -653,7 +680,7 @@ pub struct PoolSummary {
     pub kept_pools: u64,
 }
 
-/// Launches that did not wait in the queue, for one reason.
+/// Launches that did not wait in the queue, or of which nothing is proven, for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectLaunches {
     /// The reason: `first`, `idle`, `few`, `form`, `own-stream`, `capture`, `context`, `failed` or `aside`.

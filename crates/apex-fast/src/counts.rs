@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use apex_core::queue_counts::{Counter, Counters};
 use apex_core::time;
+use apex_ptx::touches::Barrier;
 
 pub use apex_core::queue_counts::{Counts, Reason};
 
@@ -24,6 +25,13 @@ impl Deref for Place {
 
     #[inline(always)]
     fn deref(&self) -> &Counters {
+        self.place()
+    }
+}
+
+impl Place {
+    #[inline(always)]
+    fn place(&self) -> &'static Counters {
         // SAFETY: null, or what `count_in` was given, which is never taken away.
         unsafe { self.0.load(Ordering::Relaxed).as_ref() }.unwrap_or(&OWN)
     }
@@ -49,6 +57,24 @@ pub fn counts() -> Counts {
 #[inline(always)]
 pub(crate) fn add(counter: &Counter, more: u64) {
     counter.add(more);
+}
+
+/// Where launches are counted of which nothing is known, by the reason.
+pub(crate) fn barrier(reason: Barrier) -> &'static Counter {
+    let counters: &'static Counters = COUNTERS.place();
+    match reason {
+        Barrier::Text => &counters.unproven_text,
+        Barrier::Large => &counters.unproven_large,
+        Barrier::Call => &counters.unproven_call,
+        Barrier::Texture => &counters.unproven_texture,
+        Barrier::Pointer => &counters.unproven_pointer,
+        Barrier::Spin => &counters.unproven_spin,
+        Barrier::Launch => &counters.unproven_launch,
+        Barrier::Copy => &counters.unproven_copy,
+        Barrier::Unknown => &counters.unproven_unknown,
+        Barrier::Loop => &counters.unproven_loop,
+        Barrier::Memory => &counters.unproven_memory,
+    }
 }
 
 #[inline(always)]

@@ -7,6 +7,7 @@
 //!
 //! | layer, from the bottom | switch | what it does |
 //! |---|---|---|
+//! | [`overlap`] | `overlap` | knows what launches touch, so that the queue's graphs have branches |
 //! | [`queue`] | `launch` | a launch waits in a ring; a thread sends it, as a graph where it repeats |
 //! | [`memory`] | `memory` | freed memory is handed out again without the driver |
 //! | [`specialise`] | `specialise` | a kernel that is called with the same scalars and shape runs as one compiled for them |
@@ -20,14 +21,17 @@ mod counts;
 mod doors;
 mod functions;
 mod memory;
+mod overlap;
 mod queue;
 mod specialise;
+mod threads;
 
 use apex_core::knobs::Fast;
 use apex_cuda::{Driver, Function};
 use core::ffi::c_void;
 
 pub use counts::{Counts, Reason, count_in, count_in_own, counts};
+pub use overlap::always as overlap_always;
 pub use queue::{expect, is_raised, known as known_costs, thread_number};
 pub use specialise::{Told, hear};
 
@@ -42,6 +46,9 @@ pub unsafe fn raise(addresses: &mut [*const c_void; Function::COUNT], fast: Fast
     unsafe {
         // Where each call is to wait for the driver's answer, none can wait in a queue.
         if fast.launch && !fast.strict {
+            if fast.overlap {
+                overlap::raise(addresses);
+            }
             queue::raise(addresses);
         }
         if fast.memory {

@@ -7,5 +7,5 @@
 mod place;
 mod window;
 
-pub use place::{Costs, Task, ancestors, place};
+pub use place::{Costs, Task, ancestors, place, reduced};
 pub use window::{Hazards, Touched, Window};

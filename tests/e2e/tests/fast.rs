@@ -164,7 +164,7 @@ fn a_wrong_word_is_answered_with_those_there_are() {
     assert_eq!(ended.code, Some(2));
     assert!(
         ended.stderr.contains("'lunch'")
-            && ended.stderr.contains("launch, memory, specialise, strict"),
+            && ended.stderr.contains("launch, memory, specialise, overlap, strict"),
         "{}",
         ended.stderr
     );

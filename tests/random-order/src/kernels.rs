@@ -22,12 +22,16 @@ pub(crate) enum Kernel {
     Slow,
     Flip,
     Bump,
+    Part,
+    Move,
+    Spread,
+    Sum,
     Fault,
 }
 
 impl Kernel {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Kernel; 10] = [
+    pub(crate) const ALL: [Kernel; 14] = [
         Kernel::Nothing,
         Kernel::Mix,
         Kernel::Pull,
@@ -37,6 +41,10 @@ impl Kernel {
         Kernel::Slow,
         Kernel::Flip,
         Kernel::Bump,
+        Kernel::Part,
+        Kernel::Move,
+        Kernel::Spread,
+        Kernel::Sum,
         Kernel::Fault,
     ];
 
@@ -52,6 +60,10 @@ impl Kernel {
             Kernel::Slow => c"slow",
             Kernel::Flip => c"flip",
             Kernel::Bump => c"bump",
+            Kernel::Part => c"part",
+            Kernel::Move => c"move",
+            Kernel::Spread => c"spread",
+            Kernel::Sum => c"sum",
             Kernel::Fault => c"fault",
         }
     }
@@ -108,6 +120,29 @@ impl Parameters {
                 made.put(&(1 + number() % 400).to_le_bytes());
             }
             Kernel::Flip => made.put(&words.to_le_bytes()),
+            Kernel::Part => {
+                let begin = number() % WORDS as u32;
+                made.put(&(words + 4 * u64::from(begin)).to_le_bytes());
+                made.put(&(number() | 1).to_le_bytes());
+                made.put(&(number() % (WORDS as u32 + 1 - begin)).to_le_bytes());
+            }
+            Kernel::Move => {
+                let (to, from) = (number() % WORDS as u32, number() % WORDS as u32);
+                made.put(&(words + 4 * u64::from(to)).to_le_bytes());
+                made.put(&(words + 4 * u64::from(from)).to_le_bytes());
+                made.put(&(number() % (WORDS as u32 + 1 - to.max(from))).to_le_bytes());
+            }
+            Kernel::Spread => {
+                let (to, from) = (number() % (WORDS as u32 - 15), number() % WORDS as u32);
+                made.put(&(words + 4 * u64::from(to)).to_le_bytes());
+                made.put(&(words + 4 * u64::from(from)).to_le_bytes());
+                made.put(&(number() % (WORDS as u32 + 1 - from)).to_le_bytes());
+            }
+            Kernel::Sum => {
+                let at = number() % WORDS as u32;
+                made.put(&(words + 4 * u64::from(at)).to_le_bytes());
+                made.put(&(number() % 1000).to_le_bytes());
+            }
             Kernel::Bump => {
                 made.put(&mapped.to_le_bytes());
                 made.put(&number().to_le_bytes());

@@ -1,6 +1,6 @@
 //! Runs random programs with accelerators and without, and says where they are seen to differ.
 //!
-//! `apex-random-order [--way bare|shim|one-processor|memory|specialise] [--seed N] [--seconds N] [--programs N]
+//! `apex-random-order [--way bare|shim|one-processor|memory|specialise|overlap] [--seed N] [--seconds N] [--programs N]
 //! [--stalls yes]` runs programs from a seed on; `--show N` writes one to be read. The files under test are found through `APEX_TEST_BIN`, as those of
 //! the other tests.
 

@@ -200,6 +200,15 @@ impl Maker<'_> {
             Kernel::Flip,
             Kernel::Bump,
             Kernel::Bump,
+            Kernel::Part,
+            Kernel::Part,
+            Kernel::Part,
+            Kernel::Part,
+            Kernel::Move,
+            Kernel::Move,
+            Kernel::Spread,
+            Kernel::Sum,
+            Kernel::Sum,
             Kernel::Nothing,
         ]);
         self.launch_of(lane, kernel)

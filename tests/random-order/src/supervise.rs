@@ -43,6 +43,8 @@ pub struct Outcome {
     pub served: u64,
     /// Launches that ran a kernel which was compiled again for them.
     pub rewritten: u64,
+    /// Launches that went down in graphs with branches.
+    pub beside: u64,
     /// Times that the thread was stopped.
     pub stops: u64,
     /// Stops during which programs ended: others had taken over.
@@ -54,7 +56,7 @@ pub struct Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Outcome { asked, programs, queued, in_graphs, served, rewritten, .. } = self;
-        let Outcome { stops, taken_over, failure, .. } = self;
+        let Outcome { beside, stops, taken_over, failure, .. } = self;
         write!(
             out,
             "{}: {programs} programs, {queued} calls queued, {in_graphs} in graphs",
@@ -65,6 +67,9 @@ impl fmt::Display for Outcome {
         }
         if asked.way == Way::Memory {
             write!(out, ", {served} allocations from freed memory")?;
+        }
+        if asked.way == Way::Overlap {
+            write!(out, ", {beside} in graphs with branches")?;
         }
         if asked.way == Way::Specialise {
             write!(out, ", {rewritten} launches of rewritten kernels")?;
@@ -111,7 +116,7 @@ pub fn run(executable: &Path, asked: Asked) -> Result<Outcome> {
     let (stops, taken_over) =
         if asked.stalls { disturb(&mut child, &state, asked.time) } else { (0, 0) };
     let status = child.wait()?;
-    let [program, programs, queued, in_graphs, served, rewritten] = numbers(&state);
+    let [program, programs, queued, in_graphs, served, rewritten, beside] = numbers(&state);
     let failure = (!status.success()).then(|| {
         let said = fs::read_to_string(&said).unwrap_or_default();
         // Kernels that fail on purpose are spoken of too.
@@ -134,6 +139,7 @@ pub fn run(executable: &Path, asked: Asked) -> Result<Outcome> {
         in_graphs,
         served,
         rewritten,
+        beside,
         stops,
         taken_over,
         failure,

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const BEFORE_ONE_PROCESSOR: u64 = 20;
 
 /// Numbers in the file that a worker writes.
-pub(crate) const STATE_WORDS: usize = 6;
+pub(crate) const STATE_WORDS: usize = 7;
 
 /// How a side with accelerators comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,16 +41,19 @@ pub enum Way {
     Memory,
     /// With all of it, and kernels compiled again for what they are called with.
     Specialise,
+    /// As bare, and launches of a graph run at once wherever nothing that they touch forbids it.
+    Overlap,
 }
 
 impl Way {
     /// Every way, with its name.
-    pub const ALL: [(Way, &'static str); 5] = [
+    pub const ALL: [(Way, &'static str); 6] = [
         (Way::Bare, "bare"),
         (Way::Shim, "shim"),
         (Way::OneProcessor, "one-processor"),
         (Way::Memory, "memory"),
         (Way::Specialise, "specialise"),
+        (Way::Overlap, "overlap"),
     ];
 
     /// The way of this name.
@@ -62,7 +65,9 @@ impl Way {
         match Way::ALL.iter().find(|(_, known)| *known == name) {
             Some(&(way, _)) => Ok(way),
             None => {
-                bail!("there is no way {name}: bare, shim, one-processor, memory or specialise")
+                bail!(
+                    "there is no way {name}: bare, shim, one-processor, memory, specialise or overlap"
+                )
             }
         }
     }
@@ -83,9 +88,11 @@ impl Way {
         let words = match self {
             Way::Memory => "launch,memory",
             Way::Specialise => "launch,memory,specialise",
+            Way::Overlap => "launch,overlap",
             Way::Bare | Way::Shim | Way::OneProcessor => "launch",
         };
         let fast = Fast::parse(words).map_err(anyhow::Error::msg)?;
+        apex_fast::overlap_always();
         // SAFETY: the addresses are a driver's, and this is done once in a process.
         unsafe {
             apex_fast::raise(&mut addresses, fast);
@@ -139,8 +146,15 @@ pub fn work(way: Way, state: &Path, seed: u64, time: Duration, most: u64) -> Res
 fn note(state: &File, program: u64, done: u64) -> Result<()> {
     let counts = apex_fast::counts();
     let calls = counts.queued + counts.joined;
-    let numbers =
-        [program, done, calls, counts.in_graphs, counts.pool_served, counts.rewritten_launches];
+    let numbers = [
+        program,
+        done,
+        calls,
+        counts.in_graphs,
+        counts.pool_served,
+        counts.rewritten_launches,
+        counts.overlap_beside,
+    ];
     let words = numbers.map(u64::to_le_bytes).concat();
     Ok(state.write_all_at(&words, 0)?)
 }

@@ -52,6 +52,11 @@ fn memory_that_is_handed_out_again_is_not_seen() {
 }
 
 #[test]
+fn launches_that_run_at_once_are_not_seen() {
+    check(Way::Overlap, 8, false, |tried| tried.programs > 20 && tried.beside > 10);
+}
+
+#[test]
 fn kernels_that_are_compiled_again_are_not_seen() {
     check(Way::Specialise, 8, false, |tried| tried.programs > 20 && tried.rewritten > 0);
 }

@@ -1,7 +1,7 @@
 //! Which accelerators a program is given.
 //!
-//! One switch for each, written as words with commas; `--fast` alone is all of them that are proven: `specialise` is
-//! asked for by its name. A word more says how careful they are, and is no accelerator.
+//! One switch for each, written as words with commas; `--fast` alone is all of them that are proven: `specialise` and
+//! `overlap` are asked for by their names. A word more says how careful they are, and is no accelerator.
 
 use super::Value;
 
@@ -104,6 +104,7 @@ mod tests {
         // What is not proven yet is asked for by its name.
         assert_eq!(Fast::ALL.words(), "launch,memory");
         assert_eq!(Fast::parse("strict, launch").unwrap().words(), "launch,strict");
+        assert_eq!(Fast::parse("launch,overlap").unwrap().words(), "launch,overlap");
         assert_eq!(Fast::parse("all"), Ok(Fast::ALL));
         assert_eq!(Fast::parse("strict"), Ok(Fast { strict: true, ..Fast::ALL }));
         assert!(!Fast::parse("0").unwrap().any());
@@ -118,7 +119,9 @@ mod tests {
         for wrong in ["lanch", "memoryy", "launch,", "launch strict", "all,launch", ","] {
             assert_eq!(
                 Fast::parse(wrong),
-                Err("a list of launch, memory, specialise, overlap, strict (with commas), or all, or none")
+                Err(
+                    "a list of launch, memory, specialise, overlap, strict (with commas), or all, or none"
+                )
             );
         }
     }

@@ -2,7 +2,7 @@
 
 use super::missing::at_least;
 use super::{bytes, count, counted, nanos, percent};
-use crate::summary::{FastSummary, PoolSummary, SpecialisedSummary, Summary};
+use crate::summary::{FastSummary, OverlapSummary, PoolSummary, SpecialisedSummary, Summary};
 use apex_core::queue_counts::Reason;
 use std::fmt::Write as _;
 
@@ -27,9 +27,28 @@ pub(super) fn lines(summary: &Summary) -> Vec<String> {
         };
         lines.push(format!("  fast: no launch waited in a queue: {why}"));
     }
+    lines.extend(fast.overlap.as_ref().filter(|overlap| overlap.looked > 0).map(overlap));
     lines.extend(fast.pool.and_then(pool));
     lines.extend(fast.specialised.as_ref().map(specialised));
     lines
+}
+
+fn overlap(overlap: &OverlapSummary) -> String {
+    let mut line = format!(
+        "  fast: {} launched in {} with branches; what they touch is proven of {} of {} in new graphs",
+        counted(overlap.beside, "kernel", "kernels"),
+        counted(overlap.branched, "graph", "graphs"),
+        count(overlap.proven),
+        count(overlap.looked),
+    );
+    for (nth, one) in overlap.unproven.iter().take(MOST_REASONS).enumerate() {
+        let sign = if nth == 0 { "; not of others: " } else { ", " };
+        let _ = write!(line, "{sign}{} {}", one.reason, count(one.launches));
+    }
+    if overlap.fell_back > 0 {
+        let _ = write!(line, "; {} one by one, as branches did not hold", count(overlap.fell_back));
+    }
+    line
 }
 
 fn specialised(found: &SpecialisedSummary) -> String {

@@ -3,8 +3,8 @@
 use super::*;
 use crate::summary::{
     AllocSummary, CopySummary, DeviceSummary, DirectLaunches, ErrorSummary, FastSummary, Fit,
-    GpuTime, LaunchBound, LaunchCostsSummary, LoadSummary, MemorySummary, OwnSummary, PoolSummary,
-    SpecialisedSummary, SyncSummary,
+    GpuTime, LaunchBound, LaunchCostsSummary, LoadSummary, MemorySummary, OverlapSummary,
+    OwnSummary, PoolSummary, SpecialisedSummary, SyncSummary,
 };
 
 const LAYOUT: Layout = Layout { width: 100, colour: false };
@@ -194,6 +194,25 @@ fn a_line_says_what_the_pool_did() {
     let unused =
         FastSummary { pool: Some(PoolSummary { asked: 3, ..PoolSummary::default() }), ..fast };
     assert_eq!(fast_lines(unused), [""; 0]);
+}
+
+#[test]
+fn a_line_says_what_ran_at_once() {
+    let unproven = vec![DirectLaunches { reason: "text".into(), launches: 3 }];
+    let overlap = OverlapSummary {
+        looked: 10,
+        proven: 7,
+        unproven,
+        branched: 1,
+        beside: 1_200,
+        fell_back: 4,
+        ..OverlapSummary::default()
+    };
+    let words = "memory,overlap".into();
+    let fast = FastSummary { words, overlap: Some(overlap), ..FastSummary::default() };
+    let expected = "  fast: 1,200 kernels launched in 1 graph with branches; what they touch is proven of 7 of 10 in new \
+                    graphs; not of others: text 3; 4 one by one, as branches did not hold";
+    assert_eq!(fast_lines(fast), [expected]);
 }
 
 #[test]

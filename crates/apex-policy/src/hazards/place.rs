@@ -36,7 +36,7 @@ const WORTH: f64 = 0.9;
 #[must_use]
 pub fn place(tasks: &[Task], costs: Costs) -> Option<Vec<u128>> {
     let tasks = tasks.get(..tasks.len().min(128))?;
-    let edges = reduced(tasks);
+    let edges = reduced(&tasks.iter().map(|task| task.depends).collect::<Vec<_>>());
     let chain: u64 = tasks.iter().map(|task| task.ns + costs.node).sum();
     let branches = span(tasks, &edges, costs);
     (branches < chain as f64 * WORTH).then_some(edges)
@@ -54,11 +54,12 @@ pub fn ancestors(edges: &[u128]) -> Vec<u128> {
     all
 }
 
-fn reduced(tasks: &[Task]) -> Vec<u128> {
-    let direct: Vec<u128> = tasks.iter().map(|task| task.depends).collect();
-    let all = ancestors(&direct);
+/// The predecessors that no others imply.
+#[must_use]
+pub fn reduced(direct: &[u128]) -> Vec<u128> {
+    let all = ancestors(direct);
     let reduce = |&edge: &u128| {
-        let implied = (0..tasks.len()).filter(|at| edge >> at & 1 != 0);
+        let implied = (0..direct.len()).filter(|at| edge >> at & 1 != 0);
         edge & !implied.fold(0, |found, at| found | all[at])
     };
     direct.iter().map(reduce).collect()
