@@ -146,9 +146,12 @@ fn chain_of(
             _ => return None,
         }
     }
-    if !is_known {
-        return Some(Chain { step: None, tests: Vec::new() });
-    }
+    let unknown = Chain { step: None, tests: Vec::new() };
+    Some(if is_known { summed(nodes, &steps, tests) } else { unknown })
+}
+
+/// A chain whose steps, the last first, are all known; a test tells how many steps came behind it.
+fn summed(nodes: &mut Nodes, steps: &[Id], tests: Vec<(usize, Comparison, Id, View)>) -> Chain {
     let sum = |nodes: &mut Nodes, parts: &[Id]| {
         parts
             .iter()
@@ -160,11 +163,11 @@ fn chain_of(
         .into_iter()
         .map(|(behind, by, than, view)| (sum(nodes, &steps[behind..]), by, than, view))
         .collect();
-    let step = match sum(nodes, &steps) {
+    let step = match sum(nodes, steps) {
         Some(step) => step,
         None => nodes.constant(0),
     };
-    Some(Chain { step: Some(step), tests })
+    Chain { step: Some(step), tests }
 }
 
 /// Whether an expression is known before the loop of these phis begins.
