@@ -49,6 +49,7 @@ fn main() {
 
 /// What a launch takes, on average of many: of eight pointers to allocations of their own, and small numbers.
 fn nanos(touches: &Touches) -> f64 {
+    const TURNS: u32 = 1_000;
     let mut parameters = Vec::new();
     for (nth, &(offset, bytes)) in touches.parameters().iter().enumerate() {
         parameters.resize(offset as usize, 0);
@@ -58,7 +59,6 @@ fn nanos(touches: &Touches) -> f64 {
     let shape = Shape { grid: [64, 1, 1], block: [256, 1, 1], parameters: &parameters };
     let mut allocation = |at: u64| (at >> 32 > 0).then(|| at >> 32 << 32..((at >> 32) + 1) << 32);
     let (mut scratch, mut touched) = (Scratch::default(), Vec::new());
-    const TURNS: u32 = 1_000;
     let begin = Instant::now();
     for _ in 0..TURNS {
         let _ = touches.of(&shape, &mut allocation, &mut scratch, &mut touched);
