@@ -259,8 +259,11 @@ fn kernel(random: &mut Random) -> String {
     )
 }
 
-/// What is said, and what was really touched: addresses with their bytes.
-fn run(text: &str, random: &mut Random) -> Option<(Vec<Touch>, Vec<(u64, u64)>)> {
+/// Addresses with their bytes.
+type Accesses = Vec<(u64, u64)>;
+
+/// What is said, and what was really touched.
+fn run(text: &str, random: &mut Random) -> Option<(Vec<Touch>, Accesses)> {
     let tree = apex_ptx::parse(text).unwrap();
     let touches = Touches::new(&tree, tree.functions().next()?).ok()?;
     let mut memory = vec![0_u32; WORDS];

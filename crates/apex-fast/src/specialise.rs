@@ -18,6 +18,7 @@
 //! | [`images`] | the code that the program loaded, for the PTX in it |
 //! | [`kernels`] | what is known of each function |
 //! | [`launch`] | the way of a launch |
+//! | [`numbers`] | a call as a list of numbers |
 //! | [`timing`] | events around a launch |
 //! | [`study`] | reads a kernel's PTX: which numbers could be written into it |
 //! | [`make`] | rewrites, compiles and loads a kernel |
@@ -29,6 +30,7 @@ mod images;
 mod kernels;
 mod launch;
 mod make;
+mod numbers;
 mod study;
 mod thread;
 mod timing;

@@ -3,6 +3,7 @@
 //! The first line of a file says the call: `// kernel NAME`, then any of `block=256,1,1`, `grid=4,1,1`, `n=1024` for a
 //! parameter, `variable:NAME=ADDRESS`, `without:PASS`. Behind the marker stands what is printed, or `refused:` and the
 //! reason. `UPDATE_EXPECT=1` writes what comes out now; read the diff before it is kept.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use apex_ptx::parse;
 use apex_ptx::specialise::{

@@ -3,6 +3,7 @@
 
 use super::kernels::{self, Field, Kernel, Known, State, Variant};
 use super::make::{Job, settle};
+use super::numbers::{MOST_FIELDS, SHAPE, described, packed_block, packed_grid};
 use super::{Told, is_aside, own_context, tell, thread};
 use crate::captures;
 use crate::counts::COUNTERS;
@@ -12,10 +13,6 @@ use core::ffi::c_void;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-/// Numbers of a call: block, grid, and so many fields.
-pub(super) const MOST_FIELDS: usize = 30;
-/// Numbers before the fields.
-pub(super) const SHAPE: usize = 2;
 /// Launches in a row that no rewritten form fits, after which a kernel is left alone.
 const MOST_MISSES: u32 = 4_096;
 /// Rewritten forms that are ever compiled in a process.
@@ -198,26 +195,6 @@ unsafe fn numbers<'a>(call: &Call, fields: &[Field], room: &'a mut [u64]) -> &'a
     &room[..SHAPE + fields.len()]
 }
 
-/// A block as one number; one that no GPU takes is like none that any takes.
-pub(super) fn packed_block(sides: [u32; 3]) -> u64 {
-    let [x, y, z] = sides.map(|side| u64::from(side.min(0xffff)));
-    x | y << 16 | z << 32
-}
-
-pub(super) fn unpacked_block(number: u64) -> [u32; 3] {
-    [number, number >> 16, number >> 32].map(|side| side as u32 & 0xffff)
-}
-
-/// A grid as one number: its first side has 32 bits, the others 16.
-pub(super) fn packed_grid(sides: [u32; 3]) -> u64 {
-    let [x, y, z] = sides.map(u64::from);
-    x | y.min(0xffff) << 32 | z.min(0xffff) << 48
-}
-
-pub(super) fn unpacked_grid(number: u64) -> [u32; 3] {
-    [number as u32, (number >> 32) as u32 & 0xffff, (number >> 48) as u32]
-}
-
 #[inline(always)]
 fn fits(variant: &Variant, numbers: &[u64]) -> bool {
     variant
@@ -285,34 +262,9 @@ fn told(known: &Known, nth: usize, outcome: &'static str, why: &str) {
     tell(&Told { kernel: known.name.clone(), outcome, what, original_ns, rewritten_ns });
 }
 
-/// What is written into a form, for people.
-pub(super) fn described(fields: &[Field], numbers: &[Option<u64>]) -> String {
-    let sides = |sides: [u32; 3]| format!("{}x{}x{}", sides[0], sides[1], sides[2]);
-    let mut words = Vec::new();
-    let [block, grid, values @ ..] = numbers else { return String::new() };
-    words.extend(block.map(|it| format!("block {}", sides(unpacked_block(it)))));
-    words.extend(grid.map(|it| format!("grid {}", sides(unpacked_grid(it)))));
-    for (field, number) in fields.iter().zip(values) {
-        let Some(number) = number else { continue };
-        let within = if field.within > 0 { format!("+{}", field.within) } else { String::new() };
-        words.push(format!("{}{within}={number:#x}", field.parameter));
-    }
-    words.join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shapes_come_back_as_they_were() {
-        for grid in [[1, 1, 1], [0x7fff_ffff, 65_535, 65_535], [0, 3, 9]] {
-            assert_eq!(unpacked_grid(packed_grid(grid)), grid);
-        }
-        for block in [[1024, 1, 1], [1, 1024, 64], [33, 7, 2]] {
-            assert_eq!(unpacked_block(packed_block(block)), block);
-        }
-    }
 
     #[test]
     fn bytes_of_parameters_are_numbers() {

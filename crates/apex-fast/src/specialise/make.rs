@@ -2,7 +2,7 @@
 
 use super::images::Owner;
 use super::kernels::{self, Field, Kernel, Known, State, Variant};
-use super::launch::{SHAPE, described, unpacked_block, unpacked_grid};
+use super::numbers::{SHAPE, described, unpacked_block, unpacked_grid};
 use super::study::study;
 use super::{Told, beneath, tell};
 use crate::counts::COUNTERS;

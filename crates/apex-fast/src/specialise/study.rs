@@ -2,7 +2,7 @@
 
 use super::images::{self, Owner};
 use super::kernels::{Field, Kernel, Known};
-use super::launch::{MOST_FIELDS, SHAPE};
+use super::numbers::{MOST_FIELDS, SHAPE};
 use super::{beneath, own_context};
 use apex_cuda::types::*;
 use apex_policy::specialise::Watch;

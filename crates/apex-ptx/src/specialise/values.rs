@@ -248,8 +248,8 @@ mod tests {
                         assert!(has(masked, x & y), "{a:?} & {b:?}: {x} {y}");
                         let product = i16::from(sx) * i16::from(sy);
                         assert!(has(high, (product >> 8) as u8), "{a:?} hi {b:?}: {x} {y}");
-                        if y != 0 {
-                            assert!(has(q, x / y) && has(r, x % y), "{a:?} / {b:?}: {x} {y}");
+                        if let (Some(divided), Some(left)) = (x.checked_div(y), x.checked_rem(y)) {
+                            assert!(has(q, divided) && has(r, left), "{a:?} / {b:?}: {x} {y}");
                             assert!(has(sq, sx.wrapping_div(sy) as u8), "{a:?} / {b:?}");
                             assert!(has(sr, sx.wrapping_rem(sy) as u8), "{a:?} % {b:?}");
                         }
