@@ -178,6 +178,7 @@ def main():
         return
     found = rows(Gpu(), options.bundle / "lowering")
     cache = (options.out / "cache").resolve()
+    options.out.mkdir(parents=True, exist_ok=True)
     cache.mkdir(mode=0o700, exist_ok=True)
     ways = {
         "compute_90 without apex": child(options.bundle, 90, False, cache),
