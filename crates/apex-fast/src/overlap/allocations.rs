@@ -69,19 +69,21 @@ mod tests {
     #[test]
     fn an_address_is_found_in_its_allocation_until_that_ends() {
         let (one, other) = (0x7000_0000_u64, 0x7000_1000_u64);
+        // One look at a time: each holds the lock until its answer is there.
+        let found = |address: u64| look().at(address);
         add(one, 0x1000);
         add(other, 10);
         add(0, 10);
-        assert_eq!(look().at(one + 0xfff), Some(one..other));
-        assert_eq!(look().at(other + 9), Some(other..other + 10));
-        assert_eq!((look().at(other + 10), look().at(one - 1), look().at(0)), (None, None, None));
+        assert_eq!(found(one + 0xfff), Some(one..other));
+        assert_eq!(found(other + 9), Some(other..other + 10));
+        assert_eq!((found(other + 10), found(one - 1), found(0)), (None, None, None));
         let before = ended();
         // By any address in it.
         remove(one + 5);
-        assert_eq!((look().at(one), ended()), (None, before + 1));
+        assert_eq!((found(one), ended()), (None, before + 1));
         remove(one + 5);
         assert_eq!(ended(), before + 1);
         clear();
-        assert_eq!(look().at(other), None);
+        assert_eq!(found(other), None);
     }
 }
