@@ -16,19 +16,22 @@ use std::path::{Path, PathBuf};
 const FIELDS: [&str; 4] = ["commit", "device", "driver", "command"];
 
 /// The folders, and what is measured there.
-const FOLDERS: [(&str, &str); 12] = [
+const FOLDERS: [(&str, &str); 15] = [
     ("advice", "Advice and suggested block sizes, followed on measured launches"),
     ("collect", "What the collector spends on a launch"),
     ("dashboard", "What the live page costs"),
     ("exec", "The executor's operations beside cuBLASLt and PyTorch"),
     ("foresight", "Ways to foresee what a program allocates"),
     ("launch", "Launches through the queue of `--fast`, beside the driver alone"),
+    ("memory", "Memory handed out again by `--fast`, beside the driver's own"),
+    ("overlap", "Launches of one stream at once, beside graphs made by hand"),
     ("predict", "Predicted against measured times of launches"),
     ("programs", "Real programs under apex: what is counted, what it costs, what stays the same"),
     ("random-input", "Broken input for every reader of what apex did not write"),
     ("sched", "Programs that share a GPU, under every way of sharing"),
     ("shim", "What the shim adds to a call"),
     ("softgpu", "The software GPU: its speed, and that it computes what it should"),
+    ("specialise", "Kernels compiled again for what they are called with"),
 ];
 
 /// A file of results.

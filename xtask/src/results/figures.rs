@@ -29,6 +29,14 @@ const FIGURES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "six programs of independent",
+        &[
+            "rows/program=options;size=small/us/stream over rows/program=options;size=small/us/fast",
+            "rows/program=hubs;size=small/us/stream over rows/program=hubs;size=small/us/fast",
+            "rows/program=network;size=small/us/stream over rows/program=network;size=small/us/fast",
+        ],
+    ),
+    (
         "what the shim adds",
         &[
             "rows/threads=1;timing=off/trampoline_added_ns",
