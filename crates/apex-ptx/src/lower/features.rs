@@ -214,6 +214,8 @@ compiler that believes the answer makes machine code that cannot run: use it for
 `apex lower FILE --target sm_90` says what becomes of the PTX in a file: PTX text, a fatbin, a library or a program.
 `--output` writes the PTX that comes out. Machine code (a cubin) of another chip cannot be brought down.
 
+All of this was compared bit by bit on the software GPU; no GPU has run it yet.
+
 What the table does not name stays as it is: the driver's compiler then accepts or refuses it.
 
 ";
