@@ -2,7 +2,7 @@
 //!
 //! A program compiles a kernel for any argument and calls it with the same few. Here the text is rewritten for one such
 //! call; the driver's compiler does the rest, because it now knows the bounds of loops and the strides of arrays. The
-//! rewritten kernel keeps its name and its parameters, so it is launched exactly as the original, and it means the same
+//! rewritten kernel keeps its name and its parameters, so it is launched exactly as the original. It means the same
 //! wherever the launch has the values it was written for. Nothing here fuses or reorders floating-point operations.
 //!
 //! [`PASSES`] is the order of the rewriting, one file a pass; each can be left out. What may not be rewritten is told by

@@ -1,7 +1,7 @@
 //! Forms of instructions that newer chips have, each with the oldest chip that it is brought down to.
 //!
-//! `R`, `D`, `H`, `B` and `P` stand for registers of 32, 64, 16 and 8 bits and predicates, `I` for the address of the
-//! thread's line of input, `O` for that of its line of output and `S` for that of its line of shared memory.
+//! `R`, `D`, `H` and `B` stand for registers of 32, 64, 16 and 8 bits, `P` for a predicate. `I` is the address of the
+//! thread's line of input, `O` that of its line of output, and `S` that of its line of shared memory.
 
 /// A form, and the chips that it is brought down to: this one and all between it and sm_120.
 pub(crate) struct Form {

@@ -1,7 +1,7 @@
 //! Which bytes of a kernel's parameters are worth to be written into it.
 //!
-//! A program calls a kernel with other buffers and the same sizes: pointers are never folded. What a pointer is the
-//! text does not say, so a wide number counts as one where it comes to be an address, or goes where nobody looks after
+//! A program calls a kernel with other buffers and the same sizes: pointers are never folded. The text does not say what is a
+//! pointer. So a wide number counts as one where it comes to be an address, or goes where nobody looks after
 //! it, by sums and copies alone. A factor is no pointer: an index is multiplied by the size of what it counts.
 
 use super::parameters::{Load, Place, load, places};

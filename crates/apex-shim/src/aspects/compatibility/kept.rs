@@ -1,7 +1,7 @@
 //! PTX that was brought down, kept on disk between processes.
 //!
-//! What lies there becomes code of the program, so the folder is the user's alone (0700), links are not followed, and
-//! a file counts only if it is the user's own and holds the very text that it was made from. Files come whole, by
+//! What lies there becomes code of the program. So the folder is the user's alone (0700), and links are not followed. A
+//! file counts only if it is the user's own and holds the very text that it was made from. Files come whole, by
 //! renaming. No failure of the disk fails anybody: the text is brought down again.
 
 use crate::settings::knobs;
