@@ -16,6 +16,7 @@
 #              of FOREIGN, if there are any, with --fast=specialise and without (8 minutes)
 #   fast       launches by --fast against the driver's; the workloads' counts and outputs, eager PyTorch (9 minutes)
 #   memory     memory handed out again against the driver's; a Thrust loop, and programs of FOREIGN's group alloc (2.5 minutes)
+#   l2         a hot set beside a stream: which hints keep it in the L2 cache, and what they cost (1 minute)
 #   overlap    six programs with branches: one stream, a graph by hand, one stream under --fast=launch,overlap (2 minutes)
 #
 # BUNDLE is what `cargo xtask bundle` made. What a part says is kept as OUT/PART.txt, its raw results beside it in
@@ -116,6 +117,11 @@ specialise() {
         timeout 320 python3 "$device/foreign.py" --bundle "$bundle" --programs "$FOREIGN" --out . --fast specialise \
             --groups "${FOREIGN_GROUPS:-}" --budget-seconds "${FOREIGN_SECONDS:-300}"
     fi
+}
+
+l2() {
+    nvcc -O3 -arch=sm_90 -std=c++17 -o hot-set "$device/hot_set.cu" || return
+    timeout 50 ./hot-set
 }
 
 overlap() {
