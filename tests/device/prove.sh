@@ -15,7 +15,8 @@
 #   specialise reductions, products and stencils with sizes at run time against the same with constant sizes; the programs
 #              of FOREIGN, if there are any, with --fast=specialise and without (8 minutes)
 #   fast       launches by --fast against the driver's; the workloads' counts and outputs, eager PyTorch (9 minutes)
-#   memory     memory handed out again against the driver's; a Thrust loop, and programs of FOREIGN's group alloc (2.5 minutes)
+#   memory     memory handed out again against the driver's; a Thrust loop, programs of FOREIGN's group alloc, frameworks
+#              with pools of their own, programs that fill the device alone and two at a time (5 minutes)
 #   l2         a hot set beside a stream: which hints keep it in the L2 cache, and what they cost (1 minute)
 #   overlap    six programs with branches: one stream, a graph by hand, one stream under --fast=launch,overlap (2 minutes)
 #
@@ -95,12 +96,21 @@ lower() {
 
 memory() {
     timeout 80 "$apex" bench memory --json >bench-memory.json
-    timeout 60 python3 "$device/foreign.py" --bundle "$bundle" --programs "$device/programs" --out thrust --fast memory \
-        --groups alloc --turns 2 --budget-seconds 57
+    timeout 110 python3 "$device/foreign.py" --bundle "$bundle" --programs "$device/programs" --out thrust --fast memory \
+        --groups alloc --turns 2 --budget-seconds 100
     if [ -n "${FOREIGN:-}" ]; then
-        timeout 45 python3 "$device/foreign.py" --bundle "$bundle" --programs "$FOREIGN" --out alloc --fast memory \
-            --groups alloc --turns 2 --budget-seconds 42
+        timeout 130 python3 "$device/foreign.py" --bundle "$bundle" --programs "$FOREIGN" --out alloc --fast memory \
+            --groups alloc --turns 2 --budget-seconds 120
     fi
+    timeout 130 python3 "$device/own_pools.py" "$apex" own-pools.json
+    nvcc -O3 -arch=sm_90 -std=c++17 -o fill "$device/fill.cu"
+    for mode in alone pair turns; do
+        echo "fill $mode without apex"
+        timeout 20 ./fill "$mode" 4 || echo "MISSED fill $mode without apex: ended with $?"
+        echo "fill $mode with --fast=memory"
+        timeout 20 "$apex" run --fast=memory -- ./fill "$mode" 4 2>"fill-$mode.txt" ||
+            echo "MISSED fill $mode: ended with $?"
+    done
     python3 - <<'END'
 import json
 for bar in json.load(open("bench-memory.json"))["bars"]:
