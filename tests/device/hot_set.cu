@@ -6,7 +6,7 @@
 // Ways without a carve-out (CU_LIMIT_PERSISTING_L2_CACHE_SIZE is 0, as a program finds it):
 //   plain     no hints                                  cs      ld.global.cs for the stream
 //   first     evict_first policy for the stream         last    evict_last policy for the hot set
-//   both      first and last
+//   both      first and last                            window0 launch attribute: window over the hot set
 // With the largest carve-out, and persisting lines reset before each launch that is timed:
 //   plain+    no hints                                  last+   evict_last policy for the hot set
 //   window    launch attribute: window over the hot set, persisting     share   the same with hitRatio 0.6
@@ -172,7 +172,7 @@ int main(int count, char **words) {
     const Way ways[] = {
         {"plain", work<NONE, NONE>, false, 0}, {"cs", work<CS, NONE>, false, 0},
         {"first", work<FIRST, NONE>, false, 0}, {"last", work<NONE, LAST>, false, 0},
-        {"both", work<FIRST, LAST>, false, 0}, {"plain+", work<NONE, NONE>, true, 0},
+        {"both", work<FIRST, LAST>, false, 0}, {"window0", work<NONE, NONE>, false, 1}, {"plain+", work<NONE, NONE>, true, 0},
         {"last+", work<NONE, LAST>, true, 0}, {"both+", work<FIRST, LAST>, true, 0},
         {"share", work<NONE, NONE>, true, 2}, {"stream", work<NONE, NONE>, true, 3},
         {"window", work<NONE, NONE>, true, 1}, {"after", work<NONE, NONE>, true, 4},
@@ -223,7 +223,7 @@ int main(int count, char **words) {
             printf("%4zu / %-7u", mib, each);
             for (const Way &way : ways) {
                 float took = times[way.name].empty() ? 0 : median(times[way.name]);
-                if (way.kernel == ways[0].kernel && !way.is_carved)
+                if (&way == ways)
                     printf("%6.0fus", took / 1000);
                 else
                     printf("%8.3f", took ? plain / took : 0);
