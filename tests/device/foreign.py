@@ -105,25 +105,33 @@ def newer(options, programs, names, build, deadline):
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         errors = dict(zip(names, pool.map(both, names)))
-    rows = []
-    for group, name, arguments in programs:
+    def row_of(program):
+        group, name, arguments = program
         row = {"group": group, "program": name, "arguments": " ".join(arguments), "error": errors[name]}
-        rows.append(row)
         command, limit = ["./main", *arguments], options.program_seconds
         if not row["error"] and deadline - time.monotonic() < limit:
             row["error"] = "no time left"
         if row["error"]:
-            continue
+            return row
         plain = [finished(command, build / "90" / name, limit) for _ in range(2)]
         if any(run is None or run[1] != 0 for run in plain):
             row["error"] = "does not end with 0 in time as compute_90"
-            continue
+            return row
         folder = build / options.newer / name
+        kept = kept_lines(plain[0][2], plain[1][2])
         without = finished(command, folder, limit)
-        under = finished([str(options.bundle.resolve() / "apex"), "run", "--", *command], folder, 3 * limit)
-        row.update(without=without is not None and holds(without, kept_lines(plain[0][2], plain[1][2]), plain[0]),
-                   right=holds(under, kept_lines(plain[0][2], plain[1][2]), plain[0]),
-                   code=None if under is None else under[1])
+        under_apex = [str(options.bundle.resolve() / "apex"), "run", "--", *command]
+        under = finished(under_apex, folder, 3 * limit)
+        row.update(without=without is not None and holds(without, kept, plain[0]), right=holds(under, kept, plain[0]),
+                   lines_compared=len(kept), code=None if under is None else under[1])
+        if not row["right"] and under is not None:
+            said = subprocess.run(under_apex, cwd=folder, capture_output=True, timeout=10 * limit)
+            row["said"] = (said.stdout[-300:] + said.stderr[-500:]).decode(errors="replace")
+        return row
+
+    # No time is measured here, so some run at once.
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        rows = list(pool.map(row_of, programs))
     shutil.rmtree(build, ignore_errors=True)
     options.out.mkdir(parents=True, exist_ok=True)
     document = {"device": gpu(), "command": f"foreign.py --newer {options.newer}", "rows": rows}

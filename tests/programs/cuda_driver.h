@@ -187,6 +187,7 @@ CUresult cuModuleUnload(CUmodule module);
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name);
 CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value);
 CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function);
+CUresult cuKernelGetAttribute(int *value, int attribute, CUkernel kernel, int device);
 CUresult cuLibraryLoadData(CUlibrary *library, const void *image, int *jit_options, void **jit_values,
                            unsigned jit_count, int *options, void **values, unsigned count);
 CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, int *jit_options, void **jit_values,

@@ -26,10 +26,11 @@ static const char NEVER[] = ".version 8.8\n.target sm_100a\n.address_size 64\n"
                             ".visible .entry pairs(.param .u64 x)\n{\n"
                             "  tcgen05.fence::before_thread_sync;\n  ret;\n}\n";
 
+enum { PTX_VERSION = 5 };
 static CUdeviceptr memory;
 
-// Says what came of a way, and runs the kernel if there is one.
-static void say(const char *way, CUresult result, CUfunction kernel) {
+// Says what came of a way, and runs the kernel if there is one, whose PTX is for a chip.
+static void say(const char *way, CUresult result, CUfunction kernel, int chip) {
     if (result != CUDA_SUCCESS) {
         printf("%s: error %d\n", way, result);
         return;
@@ -44,21 +45,27 @@ static void say(const char *way, CUresult result, CUfunction kernel) {
     float sum = 0;
     for (int i = 0; i < 8; i++)
         sum += values[i];
-    printf("%s: %g\n", way, sum);
+    printf("%s: %g, for %d\n", way, sum, chip);
 }
 
 static void say_module(const char *way, CUresult result, const CUmodule *module) {
     CUfunction kernel = NULL;
-    if (result == CUDA_SUCCESS)
+    int chip = 0;
+    if (result == CUDA_SUCCESS) {
         CHECK(cuModuleGetFunction(&kernel, *module, "pairs"));
-    say(way, result, kernel);
+        CHECK(cuFuncGetAttribute(&chip, PTX_VERSION, kernel));
+    }
+    say(way, result, kernel, chip);
 }
 
 static void say_library(const char *way, CUresult result, const CUlibrary *library) {
     CUkernel kernel = NULL;
-    if (result == CUDA_SUCCESS)
+    int chip = 0;
+    if (result == CUDA_SUCCESS) {
         CHECK(cuLibraryGetKernel(&kernel, *library, "pairs"));
-    say(way, result, (CUfunction)kernel);
+        CHECK(cuKernelGetAttribute(&chip, PTX_VERSION, kernel, 0));
+    }
+    say(way, result, (CUfunction)kernel, chip);
 }
 
 // A fatbin with one PTX, as the compiler lays it out.

@@ -138,7 +138,7 @@ macro_rules! driver_functions {
             Library    hook(compile) drains   12000  fn cuLibraryLoadFromFile(library: *mut CUlibrary, file_name: *const c_char, jit_options: *mut CUjit_option, jit_options_values: *mut *mut c_void, num_jit_options: u32, library_options: *mut CUlibraryOption, library_option_values: *mut *mut c_void, num_library_options: u32) -> CUresult;
             Library    note(code)    forgets  12000  fn cuLibraryUnload(library: CUlibrary) -> CUresult;
 
-            Kernel     pass          passes   2020   fn cuFuncGetAttribute(pi: *mut i32, attrib: CUfunction_attribute, hfunc: CUfunction) -> CUresult;
+            Kernel     hook(compile) passes   2020   fn cuFuncGetAttribute(pi: *mut i32, attrib: CUfunction_attribute, hfunc: CUfunction) -> CUresult;
             Kernel     pass          passes   11000  fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult;
             Kernel     pass          passes   12030  fn cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult;
             Kernel     pass          passes   13020  fn cuFuncGetParamCount(func: CUfunction, param_count: *mut usize) -> CUresult;
@@ -148,7 +148,7 @@ macro_rules! driver_functions {
             Kernel     pass          forgets  9000   fn cuFuncSetAttribute(hfunc: CUfunction, attrib: CUfunction_attribute, value: i32) -> CUresult;
             Kernel     pass          forgets  3000   fn cuFuncSetCacheConfig(hfunc: CUfunction, config: CUfunc_cache) -> CUresult;
             Kernel     pass          forgets  4020   fn cuFuncSetSharedMemConfig(hfunc: CUfunction, config: CUsharedconfig) -> CUresult;
-            Kernel     pass          passes   12000  fn cuKernelGetAttribute(pi: *mut i32, attrib: CUfunction_attribute, kernel: CUkernel, dev: CUdevice) -> CUresult;
+            Kernel     hook(compile) passes   12000  fn cuKernelGetAttribute(pi: *mut i32, attrib: CUfunction_attribute, kernel: CUkernel, dev: CUdevice) -> CUresult;
             Kernel     pass          passes   12000  fn cuKernelGetFunction(p_func: *mut CUfunction, kernel: CUkernel) -> CUresult;
             Kernel     pass          passes   12050  fn cuKernelGetLibrary(p_lib: *mut CUlibrary, kernel: CUkernel) -> CUresult;
             Kernel     pass          passes   12030  fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult;

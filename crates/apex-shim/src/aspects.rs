@@ -62,6 +62,7 @@ use apex_core::event::{AllocKind, Direction, Launch, LaunchShape, What};
 use apex_core::pace::{Pace, READ_EVERY};
 use apex_cuda::Function;
 use apex_cuda::types::{CUDA_SUCCESS, CUfunction, CUjit_option, CUresult, c_void};
+pub(crate) use compatibility::Code;
 use compatibility::{Older, PlainOptions, Program};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -243,7 +244,8 @@ fn foresee() {
 /// The program's options for the driver's compiler: how many, their words and their values.
 pub(crate) type JitOptions = (u32, *mut CUjit_option, *mut *mut c_void);
 
-/// Code is loaded from the program's memory. `load` loads an image with options, `own` is the program's own call.
+/// Code is loaded from the program's memory. `load` loads an image with options, `handle` says what
+/// it became, `own` is the program's own call.
 ///
 /// # Safety
 ///
@@ -253,18 +255,20 @@ pub(crate) unsafe fn load_code(
     image: *const c_void,
     options: JitOptions,
     load: impl Fn(*const c_void, JitOptions) -> CUresult,
+    handle: impl Fn() -> Option<Code>,
     own: impl FnOnce() -> CUresult,
 ) -> CUresult {
     // SAFETY: as the caller says.
     let older = |older: &Older| unsafe { load_older((function, started), older, options, &load) };
-    compatibility::load(Program::At(image), older, || {
+    compatibility::load(Program::At(image), older, handle, || {
         let ours = |count, words, values| load(image, (count, words, values));
         // SAFETY: as the caller says.
         unsafe { tune::load((function, started), image, options, ours, own) }
     })
 }
 
-/// Code is loaded from a file. `load` loads an image from memory with options, `own` is the program's own call.
+/// Code is loaded from a file. `load` loads an image from memory with options, `handle` says what
+/// it became, `own` is the program's own call.
 ///
 /// # Safety
 ///
@@ -274,13 +278,14 @@ pub(crate) unsafe fn load_file(
     file: Option<&File>,
     options: JitOptions,
     load: impl Fn(*const c_void, JitOptions) -> CUresult,
+    handle: impl Fn() -> Option<Code>,
     own: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let own = || inside::call(function, started, own);
     let Some(file) = file else { return own() };
     // SAFETY: as the caller says.
     let older = |older: &Older| unsafe { load_older((function, started), older, options, &load) };
-    compatibility::load(Program::In(file), older, own)
+    compatibility::load(Program::In(file), older, handle, own)
 }
 
 /// # Safety
@@ -311,7 +316,22 @@ pub(crate) fn link_code(
     own: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let older = |older: &Older| inside::call(function, started, || add(older.image, older.is_text));
-    compatibility::load(Program::Bytes(piece), older, || inside::call(function, started, own))
+    compatibility::load(
+        Program::Bytes(piece),
+        older,
+        || None,
+        || inside::call(function, started, own),
+    )
+}
+
+/// The program has given code back.
+pub(crate) fn unloaded(code: Code) {
+    compatibility::forget(code);
+}
+
+/// The chip that a kernel's own PTX is for, where it was brought down. `is_of` says whether the kernel is of this code.
+pub(crate) fn newer_chip(is_of: impl Fn(Code) -> bool) -> Option<u32> {
+    compatibility::newer_chip(is_of)
 }
 
 /// The number of the kernel behind a handle, which is looked up if it is new.

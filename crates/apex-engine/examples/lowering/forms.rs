@@ -56,7 +56,7 @@ pub(crate) const FORMS: &[Form] = &[
     form(80, "sub.rn.bf16x2 R, R, R"), form(80, "mul.bf16x2 R, R, R"), form(75, "neg.bf16 H, H"), form(75, "neg.bf16x2 R, R"),
     warp(75, "redux.sync.add.s32 R, R, -1"), warp(75, "redux.sync.min.u32 R, R, -1"), warp(75, "redux.sync.max.s32 R, R, -1"),
     warp(75, "redux.sync.and.b32 R, R, -1"), warp(75, "redux.sync.or.b32 R, R, -1"), warp(75, "redux.sync.xor.b32 R, R, -1"),
-    form(75, "createpolicy.fractional.L2::evict_last.b64 D, 0f3F800000"), form(75, "ld.global.L2::cache_hint.b32 R, [I+4], D"),
+    form(75, "createpolicy.fractional.L2::evict_last.b64 %d0, 0f3F800000; ld.global.L2::cache_hint.b32 R, [I+4], %d0; mov.b64 %d0, 1"),
     form(75, "ld.global.L2::256B.v2.b32 {R, R}, [I+8]"), form(75, "applypriority.global.L2::evict_normal [I], 128"),
     form(75, "prefetch.global.L2::evict_last [I]"),
     form(75, "cp.async.ca.shared.global [S], [I], 4; cp.async.wait_all; ld.shared.b32 R, [S]"),

@@ -65,9 +65,13 @@ pub(crate) fn convert(to: Ty, from: Ty, mode: Mode, bits: u64) -> Option<u128> {
         return Some(to_integer(to, from, mode.rounding, value, nan) as u128);
     }
     if nan && to == Ty::Tf32 {
-        // Rounding half away from zero is done on the bits alone.
-        let kept = if mode.rounding == Rounding::Rna { bits as u32 } else { NAN_F32 };
-        return Some((kept & !0x1fff).into());
+        // Rounding half away from zero is done on the bits alone, and so is keeping the result finite.
+        let rounded = match (mode.rounding, mode.sat) {
+            (Rounding::Rna, false) => bits as u32 & !0x1fff,
+            (Rounding::Rna, true) => (bits as u32 & !0x1fff) - 0x2000,
+            _ => NAN_F32 & !0x1fff,
+        };
+        return Some(rounded.into());
     }
     if nan && from == Ty::F64 && !mode.sat && matches!(to, Ty::F32 | Ty::F16 | Ty::Bf16) {
         return Some(format_of(to)?.quiet(bits).into());

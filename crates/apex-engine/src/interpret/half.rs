@@ -66,6 +66,8 @@ impl Half {
         let a = self.flush(a, mode.ftz);
         let through = |f: fn(f32) -> f32| self.round(f64::from(f(self.value(a))));
         match op {
+            // As an H200 has it.
+            UnaryOp::Neg | UnaryOp::Abs if self.is_nan(a) => 0x7fff,
             UnaryOp::Neg => a ^ 0x8000,
             UnaryOp::Abs => a & 0x7fff,
             UnaryOp::TanhApprox => through(approx::tanh),

@@ -137,18 +137,24 @@ pub(super) fn is_bfloat_unit(it: &Instruction) -> bool {
         && bfloat(it).is_some()
 }
 
-/// `neg` and `abs` are bits; the rest would be rounded twice.
+/// `neg` is a bit, and any NaN becomes the one that sm_90 makes; the rest would be rounded twice.
 pub(super) fn bfloat_bits(it: &Instruction, around: &Around<'_>) -> Written {
-    let pair = it.has("bf16x2");
-    let bits = if pair { "b32" } else { "b16" };
-    let (op, mask) = match (&*it.opcode, pair) {
-        ("neg", true) => ("xor", "0x80008000"),
-        ("neg", false) => ("xor", "0x8000"),
-        _ => {
-            return Err(
-                "bfloat16 arithmetic came with sm_80, and singles would round it twice".into()
-            );
-        }
+    if &*it.opcode != "neg" {
+        return Err("bfloat16 arithmetic came with sm_80, and singles would round it twice".into());
+    }
+    let negated = ".reg .b16 ?h#, ?m#; .reg .pred ?p#; mov.b16 ?h#, #; and.b16 ?m#, ?h#, 0x7FFF;
+         setp.gt.u16 ?p#, ?m#, 0x7F80; xor.b16 ?h#, ?h#, 0x8000; selp.b16 ?h#, 0x7FFF, ?h#, ?p#;";
+    let text = if it.has("bf16x2") {
+        let part = |number: &str| {
+            negated.replace("?h#, #;", &format!("?h#, ?w{number};")).replace('#', number)
+        };
+        format!(
+            ".reg .b16 ?w0, ?w1; mov.b32 {{?w0, ?w1}}, $1; {} {} mov.b32 $0, {{?h0, ?h1}};",
+            part("0"),
+            part("1")
+        )
+    } else {
+        format!("{} mov.b16 $0, ?h0;", negated.replace("?h#, #;", "?h#, $1;").replace('#', "0"))
     };
-    around.write(it, "$op.$bits $0, $1, $mask;", &[("op", op), ("bits", bits), ("mask", mask)])
+    around.write(it, &text, &[])
 }

@@ -280,15 +280,16 @@ pub(super) fn is_finite_tf32_away(it: &Instruction) -> bool {
     is_tf32(it) && it.has("satfinite")
 }
 
-/// Infinities become the greatest number of their sign.
+/// Infinities become the greatest number of their sign. An H200 that rounds half away from zero takes one from the last
+/// place of whatever has the exponent of an infinity, NaNs too.
 pub(super) fn finite_tf32(it: &Instruction, around: &Around<'_>) -> Written {
     let words = super::write::words_without(it, |word| word == "satfinite");
-    let text = ".reg .b32 ?f, ?t, ?m, ?x; .reg .pred ?p;
-         mov.b32 ?f, $1; and.b32 ?x, ?f, 0x7FFFFFFF; setp.le.u32 ?p, ?x, 0x7F800000;
-         cvt$words ?t, ?f;
-         and.b32 ?m, ?t, 0x7FFFFFFF; setp.eq.and.u32 ?p, ?m, 0x7F800000, ?p;
-         and.b32 ?x, ?t, 0x80000000; or.b32 ?x, ?x, 0x7F7FE000; selp.b32 $0, ?x, ?t, ?p;";
-    around.write(it, text, &[("words", &words)])
+    let mask = if it.has("rna") { "0x7F800000" } else { "0x7FFFFFFF" };
+    let text = ".reg .b32 ?t, ?m; .reg .pred ?p;
+         cvt$words ?t, $1;
+         and.b32 ?m, ?t, $mask; setp.eq.u32 ?p, ?m, 0x7F800000;
+         sub.u32 ?m, ?t, 0x2000; selp.b32 $0, ?m, ?t, ?p;";
+    around.write(it, text, &[("words", &words), ("mask", mask)])
 }
 
 /// Whether it rounds to tf32 to nearest even or toward zero.

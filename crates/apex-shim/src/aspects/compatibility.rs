@@ -22,6 +22,7 @@ use apex_ptx::lower::{Goal, Target, lower, newest_ptx};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The driver found no code for the device, PTX that it does not take, or a version that it does not read.
 const REFUSALS: [CUresult; 3] =
@@ -39,6 +40,8 @@ pub(crate) struct Older {
     pub(crate) image: &'static [u8],
     /// It is one text.
     pub(crate) is_text: bool,
+    /// The newer chip that the program's PTX is for.
+    newer: Option<u32>,
     said: LoweredFact,
 }
 
@@ -97,15 +100,21 @@ pub(crate) fn begin() {
 }
 
 /// Loads an image: as PTX that was brought down, where it offers this device nothing else or the driver refuses it, and
-/// as it is everywhere else.
+/// as it is everywhere else. `handle` says what came of it.
 pub(crate) fn load(
     program: Program<'_>,
     make_older: impl Fn(&Older) -> CUresult,
+    handle: impl Fn() -> Option<Code>,
     own: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let attempt = |device: Device| {
         let older = guard(|| older(program, device)).flatten()?;
-        (make_older(&older) == CUDA_SUCCESS).then(|| tell(&Fact::Lowered(older.said)))
+        (make_older(&older) == CUDA_SUCCESS).then(|| {
+            if let (Some(newer), Some(handle)) = (older.newer, handle()) {
+                remember(handle, newer);
+            }
+            tell(&Fact::Lowered(older.said));
+        })
     };
     let device = guard(Device::current).flatten();
     let needing = device.filter(|device| is_needed(program, device.target));
@@ -115,6 +124,45 @@ pub(crate) fn load(
     let result = own();
     let refused = device.filter(|_| needing.is_none() && REFUSALS.contains(&result));
     if refused.and_then(attempt).is_some() { CUDA_SUCCESS } else { result }
+}
+
+/// What the driver made of an image.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Code {
+    Module(usize),
+    Library(usize),
+}
+
+/// Code that was brought down, and the chip that its own PTX is for.
+static OLDER: Lock<Vec<(Code, u32)>> = Lock::new(Vec::new());
+static IS_ANY_OLDER: AtomicBool = AtomicBool::new(false);
+
+fn remember(handle: Code, newer: u32) {
+    if let Some(older) = &mut locked(&OLDER) {
+        older.retain(|&(known, _)| known != handle);
+        older.push((handle, newer));
+        IS_ANY_OLDER.store(true, Ordering::Release);
+    }
+}
+
+/// The code is no more, and its handle may come again.
+pub(crate) fn forget(code: Code) {
+    if IS_ANY_OLDER.load(Ordering::Acquire)
+        && let Some(older) = &mut locked(&OLDER)
+    {
+        older.retain(|&(known, _)| known != code);
+    }
+}
+
+/// The chip that a kernel's own PTX is for, where it was brought down: libraries like CUB choose by it among the forms
+/// that they were compiled in. `is_of` says whether the kernel is of this code.
+pub(crate) fn newer_chip(is_of: impl Fn(Code) -> bool) -> Option<u32> {
+    if !IS_ANY_OLDER.load(Ordering::Acquire) {
+        return None;
+    }
+    // The driver is not asked while the list is held.
+    let older: Vec<(Code, u32)> = locked(&OLDER).as_ref()?.to_vec();
+    older.into_iter().find(|&(handle, _)| is_of(handle)).map(|(_, newer)| newer)
 }
 
 /// Whether an image offers a chip nothing but PTX for newer ones.
@@ -198,7 +246,9 @@ fn older(program: Program<'_>, device: Device) -> Option<Older> {
         [one] => CString::new(one.as_str()).ok()?.into_bytes_with_nul(),
         several => container::of_texts(several, device.target.number),
     };
-    Some(Older { image: forever(image), is_text: lowered.len() == 1, said })
+    let newer =
+        texts.iter().filter_map(|text| newer_target(text, device)).map(|it| it.number).max();
+    Some(Older { image: forever(image), is_text: lowered.len() == 1, newer, said })
 }
 
 /// The same bytes at one address for the rest of the process: a program that loads an image often costs its memory once.
@@ -247,6 +297,12 @@ fn lower_one(text: &str, device: Device, said: &mut LoweredFact) -> Option<Strin
     }
 }
 
+/// The chip that a text is for, where it is newer than the device.
+fn newer_target(text: &str, device: Device) -> Option<Target> {
+    let head = &text.as_bytes()[..text.len().min(16 << 10)];
+    target_of(head).filter(|target| !device.target.runs(*target))
+}
+
 /// Adds what was found in one text to what is said of its image.
 fn note(
     said: &mut LoweredFact,
@@ -254,9 +310,7 @@ fn note(
     text: &str,
     device: Device,
 ) {
-    let head = &text.as_bytes()[..text.len().min(16 << 10)];
-    let newer = target_of(head).filter(|target| !device.target.runs(*target));
-    said.was = newer.map_or("a newer PTX".into(), Target::plain_name);
+    said.was = newer_target(text, device).map_or("a newer PTX".into(), Target::plain_name);
     for feature in features {
         if !said.features.contains(&feature) {
             said.features.push(feature);

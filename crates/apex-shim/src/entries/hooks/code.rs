@@ -1,7 +1,7 @@
 //! Code being loaded and unloaded. The time of a load holds the driver's just-in-time compilation.
 
 use super::answer::answer;
-use crate::aspects::{self, Note};
+use crate::aspects::{self, Code, Note};
 use crate::state::kernels;
 use apex_core::event::{Life, ObjectKind, What};
 use apex_cuda::image::{self, Image};
@@ -33,6 +33,7 @@ pub(crate) unsafe fn cuModuleLoadData(
 }
 
 pub(crate) unsafe fn cuModuleUnload(result: CUresult, module: CUmodule) -> Note {
+    aspects::unloaded(Code::Module(module as usize));
     unloaded(result, ObjectKind::Module, module as u64)
 }
 
@@ -74,6 +75,7 @@ pub(crate) unsafe fn cuLibraryGetModule(
 }
 
 pub(crate) unsafe fn cuLibraryUnload(result: CUresult, library: CUlibrary) -> Note {
+    aspects::unloaded(Code::Library(library as usize));
     unloaded(result, ObjectKind::Library, library as u64)
 }
 

@@ -1,7 +1,7 @@
 //! Code being loaded that the driver may have to compile.
 
 use super::code;
-use crate::aspects::{self, JitOptions, Note};
+use crate::aspects::{self, Code, JitOptions, Note};
 use crate::driver::driver;
 use crate::state::inside;
 use apex_core::event::What;
@@ -22,6 +22,7 @@ pub(crate) unsafe fn cuModuleLoadData(module: *mut CUmodule, image: *const c_voi
             image,
             NO_OPTIONS,
             |image, options| load_module(module, image, options),
+            || made(module).map(Code::Module),
             || (driver().cuModuleLoadData)(module, image),
         )
     };
@@ -47,6 +48,7 @@ pub(crate) unsafe fn cuModuleLoadDataEx(
             image,
             (count, words, values),
             |image, options| load_module(module, image, options),
+            || made(module).map(Code::Module),
             || (driver().cuModuleLoadDataEx)(module, image, count, words, values),
         )
     };
@@ -69,6 +71,7 @@ pub(crate) unsafe fn cuModuleLoadFatBinary(
             image,
             NO_OPTIONS,
             |image, options| load_module(module, image, options),
+            || made(module).map(Code::Module),
             || (driver().cuModuleLoadFatBinary)(module, image),
         )
     };
@@ -88,6 +91,7 @@ pub(crate) unsafe fn cuModuleLoad(module: *mut CUmodule, file: *const c_char) ->
             open(file).as_ref(),
             NO_OPTIONS,
             |image, options| load_module(module, image, options),
+            || made(module).map(Code::Module),
             || (driver().cuModuleLoad)(module, file),
         )
     };
@@ -96,6 +100,12 @@ pub(crate) unsafe fn cuModuleLoad(module: *mut CUmodule, file: *const c_char) ->
         unsafe { code::cuModuleLoad(result, module, file) }
     });
     result
+}
+
+/// What the driver has written at the program's place for a handle.
+fn made<T>(place: *const *mut T) -> Option<usize> {
+    // SAFETY: asked after the driver took the call and wrote here.
+    unsafe { place.as_ref() }.map(|handle| *handle as usize)
 }
 
 /// # Safety
@@ -139,8 +149,16 @@ pub(crate) unsafe fn cuLibraryLoadData(
     let options = (count, words, values);
     let called = (Function::cuLibraryLoadData, started);
     // SAFETY: as above.
-    let result =
-        unsafe { aspects::load_code(called, image, options, forward, || forward(image, options)) };
+    let result = unsafe {
+        aspects::load_code(
+            called,
+            image,
+            options,
+            forward,
+            || made(library).map(Code::Library),
+            || forward(image, options),
+        )
+    };
     aspects::call(Function::cuLibraryLoadData, false, started, result, || {
         // SAFETY: as above.
         unsafe { code::cuLibraryLoadData(result, library, image) }
@@ -178,6 +196,7 @@ pub(crate) unsafe fn cuLibraryLoadFromFile(
                     library_count,
                 )
             },
+            || made(library).map(Code::Library),
             || {
                 (driver().cuLibraryLoadFromFile)(
                     library,
@@ -261,4 +280,72 @@ fn piece(kind: CUjitInputType, data: *mut c_void, size: usize) -> Option<Vec<u8>
     let mut bytes = vec![0; size];
     let there = foreign::read(data as u64, &mut bytes);
     (there == size).then_some(bytes)
+}
+
+/// The attribute of a kernel that tells the chip its PTX is for.
+const PTX_VERSION: CUfunction_attribute = 5;
+
+pub(crate) unsafe fn cuFuncGetAttribute(
+    value: *mut i32,
+    attribute: CUfunction_attribute,
+    function: CUfunction,
+) -> CUresult {
+    // SAFETY: the program's own arguments.
+    let result = unsafe { (driver().cuFuncGetAttribute)(value, attribute, function) };
+    if attribute == PTX_VERSION && result == CUDA_SUCCESS {
+        let newer = aspects::newer_chip(|code| is_of(function, code));
+        // SAFETY: the driver has written its answer here.
+        unsafe { tell_chip(value, newer) };
+    }
+    result
+}
+
+pub(crate) unsafe fn cuKernelGetAttribute(
+    value: *mut i32,
+    attribute: CUfunction_attribute,
+    kernel: CUkernel,
+    device: CUdevice,
+) -> CUresult {
+    // SAFETY: the program's own arguments.
+    let result = unsafe { (driver().cuKernelGetAttribute)(value, attribute, kernel, device) };
+    if attribute == PTX_VERSION && result == CUDA_SUCCESS {
+        let newer = aspects::newer_chip(|code| code == library_of(kernel));
+        // SAFETY: the driver has written its answer here.
+        unsafe { tell_chip(value, newer) };
+    }
+    result
+}
+
+/// Whether a function is of a module or library. A program may give a library's kernel as a function.
+fn is_of(function: CUfunction, code: Code) -> bool {
+    let (mut own, mut other): (CUmodule, CUmodule) = (core::ptr::null_mut(), core::ptr::null_mut());
+    // SAFETY: a function that the driver has just answered for, and a valid place.
+    if unsafe { (driver().cuFuncGetModule)(&raw mut own, function) } != CUDA_SUCCESS {
+        return code == library_of(function as CUkernel);
+    }
+    match code {
+        Code::Module(module) => own as usize == module,
+        Code::Library(library) => {
+            // SAFETY: a library that the driver made, and a valid place.
+            unsafe { (driver().cuLibraryGetModule)(&raw mut other, library as CUlibrary) };
+            own == other
+        }
+    }
+}
+
+fn library_of(kernel: CUkernel) -> Code {
+    let mut library: CUlibrary = core::ptr::null_mut();
+    // SAFETY: a kernel that the driver has just answered for, and a valid place.
+    unsafe { (driver().cuKernelGetLibrary)(&raw mut library, kernel) };
+    Code::Library(library as usize)
+}
+
+/// # Safety
+///
+/// The place holds the driver's answer.
+unsafe fn tell_chip(value: *mut i32, newer: Option<u32>) {
+    if let Some(newer) = newer.and_then(|newer| i32::try_from(newer).ok()) {
+        // SAFETY: as the caller says.
+        unsafe { value.write(newer) };
+    }
 }
