@@ -1,7 +1,7 @@
 // Calls a kernel again and again with the same sizes and other buffers, so that it may be compiled again for them.
 //
-// The kernel counts its threads in a variable of its module, uses more shared memory than it gets without asking, and
-// has a branch that never goes the other way. Another kernel is called with a number that is never the same, and one
+// The kernel counts its threads in a variable of its module, reads a constant that is written between launches, uses more
+// shared memory than it gets without asking, and has a branch that never goes the other way. Another kernel is called with a number that is never the same, and one
 // looks at the clock. What it says is the same whichever form of them runs. Where apex writes facts of this process, it
 // goes on until these say that the rewritten form has won or lost.
 #include "program.h"
@@ -16,6 +16,7 @@ static const char TEXT[] =
     ".target sm_80\n"
     ".address_size 64\n"
     ".global .align 8 .u64 threads;\n"
+    ".const .align 4 .b8 salts[16];\n"
     ".extern .shared .align 16 .b8 room[];\n"
     // void work(unsigned *x, unsigned n, unsigned turns, unsigned mode)
     ".visible .entry work(.param .u64 x, .param .u32 n, .param .u32 turns, .param .u32 mode)\n"
@@ -44,6 +45,8 @@ static const char TEXT[] =
     // The last words of the shared memory: they are there only if it is as large as the program said.
     "  mov.u32 %r16, room; shl.b32 %r17, %r6, 2; add.u32 %r16, %r16, %r17;\n"
     "  st.shared.u32 [%r16+61184], %r8; ld.shared.u32 %r18, [%r16+61184];\n"
+    "  and.b32 %r19, %r6, 1; mul.wide.u32 %d6, %r19, 4; mov.u64 %d7, salts; add.s64 %d8, %d7, %d6;\n"
+    "  ld.const.u32 %r20, [%d8+4]; ld.const.u32 %r21, [salts]; add.u32 %r18, %r18, %r20; add.u32 %r18, %r18, %r21;\n"
     "  st.global.u32 [%d4], %r18;\n"
     "  atom.global.add.u64 %d5, [threads], 1;\n"
     "DONE:\n"
@@ -105,7 +108,7 @@ int main(int count, char **words) {
     int is_library = count > 1 && strcmp(words[1], "library") == 0;
     CUdevice device = start().device;
     CUfunction work, step, clock;
-    CUdeviceptr threads, buffers[2], ticks;
+    CUdeviceptr threads, constant, buffers[2], ticks;
     size_t bytes;
     if (is_library) {
         CUlibrary library;
@@ -114,6 +117,7 @@ int main(int count, char **words) {
         CHECK(cuLibraryGetKernel((CUkernel *)&step, library, "step"));
         CHECK(cuLibraryGetKernel((CUkernel *)&clock, library, "clock"));
         CHECK(cuLibraryGetGlobal(&threads, &bytes, library, "threads"));
+        CHECK(cuLibraryGetGlobal(&constant, &bytes, library, "salts"));
     } else {
         CUmodule module;
         CHECK(cuModuleLoadData(&module, TEXT));
@@ -121,6 +125,7 @@ int main(int count, char **words) {
         CHECK(cuModuleGetFunction(&step, module, "step"));
         CHECK(cuModuleGetFunction(&clock, module, "clock"));
         CHECK(cuModuleGetGlobal_v2(&threads, &bytes, module, "threads"));
+        CHECK(cuModuleGetGlobal_v2(&constant, &bytes, module, "salts"));
     }
     if (is_library)
         CHECK(cuKernelSetAttribute(DYNAMIC_SHARED, SHARED, (CUkernel)work, device));
@@ -136,16 +141,17 @@ int main(int count, char **words) {
         for (int nth = 0; nth < 50; nth++, launches++) {
             CUdeviceptr x = buffers[launches & 1];
             void *for_work[] = {&x, &n, &turns, &mode}, *for_step[] = {&x, &n, &launches}, *for_clock[] = {&ticks};
-            unsigned first = launches * 7;
+            unsigned first = launches * 7, salts[4] = {launches, launches * 3, launches * 5, 0};
             for (int i = 0; i < N; i++)
                 values[i] = first + i;
             CHECK(cuMemcpyHtoD_v2(x, values, sizeof values));
+            CHECK(cuMemcpyHtoD_v2(constant, salts, sizeof salts));
             CHECK(cuLaunchKernel(work, BLOCKS, 1, 1, BLOCK, 1, 1, SHARED, NULL, for_work, NULL));
             CHECK(cuLaunchKernel(step, BLOCKS, 1, 1, BLOCK, 1, 1, 0, NULL, for_step, NULL));
             CHECK(cuLaunchKernel(clock, 1, 1, 1, 1, 1, 1, 0, NULL, for_clock, NULL));
             CHECK(cuMemcpyDtoH_v2(values, x, sizeof values));
             for (int i = 0; i < N; i += 37)
-                wrong += values[i] != expected(first + i, launches);
+                wrong += values[i] != expected(first + i, launches) + salts[0] + salts[1 + i % 2];
         }
     }
     unsigned long long counted;

@@ -9,6 +9,7 @@
 //! [`left_alone`], with the reason: a refusal costs speed, a wrong rewriting costs the program's results.
 
 mod addresses;
+mod constant_space;
 mod constants;
 mod contract;
 mod dead;
@@ -142,7 +143,8 @@ pub fn specialise(
     Ok(Specialised { module: reduced, changed })
 }
 
-/// The module variables of the GPU's memory that a kernel and what it calls use: their addresses are to be given.
+/// The module variables of the GPU's memory, constants too, that a kernel and what it calls use: their addresses are to be
+/// given.
 ///
 /// # Errors
 ///

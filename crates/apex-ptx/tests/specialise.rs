@@ -97,11 +97,6 @@ fn what_is_not_for_all_launches_the_same_is_left_alone() {
     refused("", "somethingnew.u32 %r1, %r2;", "not known");
     refused("", "brkpt;", "debugger");
     refused(
-        ".const .align 4 .b8 table[16];",
-        "ld.const.u32 %r1, [table];",
-        "constant variable, table",
-    );
-    refused(
         ".global .texref image;",
         "tex.1d.v4.f32.s32 {%f1,%f2,%f3,%f4}, [image, {%r1}];",
         "image",

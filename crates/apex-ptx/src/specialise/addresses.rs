@@ -1,9 +1,10 @@
 //! Variables of the GPU's memory become the addresses where the original has them.
 //!
 //! A rewritten kernel in a module of its own would have a second copy of each variable. So it has none: every use of a
-//! name becomes the number that the caller gives. What is used in a way that is not known here is refused.
+//! name becomes the number that the caller gives. What is used in a way that is not known here is refused. Constant
+//! variables are read where they lie, which is memory of the GPU like any other ([`constant_space`]).
 
-use super::edit;
+use super::{constant_space, edit};
 use crate::code::Code;
 use crate::roles::visit_names;
 use crate::tree::{
@@ -16,8 +17,13 @@ const ADDRESS: &str = "%apex_address";
 
 /// The variables of a module that lie in the GPU's memory.
 pub(super) fn used(module: &Module) -> Vec<Name> {
-    let variables = module.variables().filter(|variable| variable.space == Space::Global);
+    let variables = module.variables().filter(|variable| is_told(variable.space));
     variables.map(|variable| variable.name.clone()).collect()
+}
+
+/// Whether the driver says where variables of this space lie.
+fn is_told(space: Space) -> bool {
+    matches!(space, Space::Global | Space::Const)
 }
 
 pub(super) fn fix(module: &mut Module, addresses: &[(Name, u64)]) -> Result<(), String> {
@@ -38,7 +44,7 @@ pub(super) fn fix(module: &mut Module, addresses: &[(Name, u64)]) -> Result<(), 
         }
     }
     module.items.retain(|item| match item {
-        Item::Variable(variable) => variable.space != Space::Global,
+        Item::Variable(variable) => !is_told(variable.space),
         _ => true,
     });
     Ok(())
@@ -58,10 +64,16 @@ fn fix_function(function: &mut Function, addresses: &[(Name, u64)]) -> Result<()
     edit::edit(function, &mut |at, instruction| {
         let mut is_named = false;
         visit_names(&code.instructions[at], &mut |name, _| is_named |= address(name).is_some());
-        if !is_named {
+        let is_constant = constant_space::is_named(&instruction);
+        if !is_named && !is_constant {
             return vec![instruction];
         }
-        match fixed(&instruction, &address) {
+        let global = match is_constant {
+            true => constant_space::as_global(instruction.clone()),
+            false => Some(instruction.clone()),
+        };
+        let named = |it: Instruction| if is_named { fixed(&it, &address) } else { Some(vec![it]) };
+        match global.and_then(named) {
             Some(fixed) => {
                 is_changed = true;
                 fixed

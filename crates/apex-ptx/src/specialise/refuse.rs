@@ -1,8 +1,7 @@
 //! Which kernels are left alone, and what of a module belongs to one kernel.
 //!
 //! A rewritten kernel is loaded as a module of its own. So it may not have anything that lives in one place: variables
-//! of the GPU's memory are told by their addresses, constants cannot be. It may not look at clocks, whose readings are
-//! its results, or call what the text does not have: `printf`, `malloc`, launches. What is not known here is refused.
+//! are told by their addresses, textures cannot be. It may not look at clocks, whose readings are its results, or call what the text does not have: `printf`, `malloc`, launches. What is not known here is refused.
 
 use crate::code::Code;
 use crate::mix::{Category, category};
@@ -90,8 +89,7 @@ fn check(module: &Module, code: &Code, instruction: &Instruction) -> Result<(), 
                 _ if matches!(variable.ty, Type::TexRef | Type::SamplerRef | Type::SurfRef) => {
                     Some(format!("uses a texture by its name, {name}"))
                 }
-                Space::Shared | Space::Global => None,
-                Space::Const => Some(format!("uses a constant variable, {name}")),
+                Space::Shared | Space::Global | Space::Const => None,
                 _ => Some(format!("uses a texture by its name, {name}")),
             };
         } else if module.functions().any(|it| it.name == *name) {
