@@ -10,7 +10,8 @@ under apex if every line that two runs without apex agree in stands there too, i
 same; lines that tell a time or a speed are left out. As many kernels are counted with accelerators as without, where no
 record was lost. One run under apex without accelerators says how far launches bound the program. With
 `--fast specialise` one run's summary says which kernels were compiled again: how many were kept of those tried, the
-medians of both forms as the program's own launches gave them, and what kernels would have taken over what they took.
+medians of both forms as the program's own launches gave them, what kernels would have taken over what they took, and why
+kernels were left alone.
 
 With --newer 120 programs are built as PTX alone, for this chip and for compute_120, and the latter run under apex and
 without: that is foreign-newer.json.
@@ -19,6 +20,7 @@ Foreign sources stay outside this repository; what was measured is one JSON file
 """
 
 import argparse
+import collections
 import concurrent.futures
 import json
 import math
@@ -47,6 +49,7 @@ def main():
     parser.add_argument("--budget-seconds", type=float, default=300)
     parser.add_argument("--program-seconds", type=float, default=5)
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--most", type=int, default=0, help="end when so many programs were measured, drawn by chance; 0 for all")
     parser.add_argument("--groups", default="", help="only these groups of the list, with commas")
     parser.add_argument("--newer", help="run programs that are built for this chip alone, such as 120")
     options = parser.parse_args()
@@ -54,6 +57,10 @@ def main():
     wanted = set(filter(None, options.groups.split(",")))
     programs = [line.split() for line in (options.programs / "list.txt").read_text().splitlines() if line.strip()]
     programs = [(group, name, arguments) for group, name, *arguments in programs if not wanted or group in wanted]
+    if options.most:
+        random.Random(24).shuffle(programs)
+        # About one in four is not built or not done in time.
+        programs = programs[: options.most * 3 // 2]
     build = pathlib.Path(tempfile.mkdtemp(prefix="foreign-"))
     names = sorted({name for _, name, _ in programs})
     if options.newer:
@@ -67,6 +74,8 @@ def main():
     for group, name, arguments in programs:
         error = errors[name]
         row = {"group": group, "program": name, "arguments": " ".join(arguments), "error": error}
+        if options.most and sum("ratio" in row for row in rows) == options.most:
+            break
         if not error and deadline - time.monotonic() < options.program_seconds:
             row["error"] = "no time left"
         elif not error:
@@ -77,6 +86,7 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     document = {"device": gpu(), "command": f"foreign.py --fast {options.fast} --turns {options.turns}", "rows": rows}
     (options.out / "foreign.json").write_text(json.dumps(document, indent=1) + "\n")
+    tell_reasons(rows)
     for group in sorted({row["group"] for row in rows}):
         print(summary_of(group, [row for row in rows if row["group"] == group and "ratio" in row]))
 
@@ -220,7 +230,9 @@ def specialised_of(summary):
             for kernel in found["kernels"] if kernel["outcome"] == "won"]
     share = (summary.get("gpu_busy") or {}).get("share")
     took = share and share * summary.get("gpu_phase_ns", 0)
-    return {"kept": kept, "tried": found["tried"], "lost": found["lost"], "left": found["left"],
+    reasons = [[kernel["kernel"], kernel["outcome"], kernel["what"]]
+               for kernel in found["kernels"] if kernel["outcome"] in ("left", "refused")]
+    return {"kept": kept, "reasons": reasons, "tried": found["tried"], "lost": found["lost"], "left": found["left"],
             "kernel_ratio": 1 + found["saved_ns"] / took if took else None}
 
 
@@ -267,6 +279,14 @@ def line_of(row):
         ratios = " ".join(f"{original / max(rewritten, 1):.2f}" for _, original, rewritten in row["kept"])
         word = f"kernels {row['kernel_ratio'] or 1:.3f}, kept {len(row['kept'])} of {row['tried']} ({ratios})  {word}"
     return f"{row['program']:<24} {row['ratio']:.3f}  {statistics.median(row['plain_seconds']):.2f} s  {word}"
+
+
+def tell_reasons(rows):
+    """Why kernels were left alone, without the names and lines in which the reasons differ."""
+    words = [re.sub(r"^\S+ (?=has|uses|looks|calls)|,? [_\w]*\d\w*|\(line \d+\)|line \d+", "", what)
+             for row in rows for _, _, what in row.get("reasons", [])]
+    for reason, times in collections.Counter(words).most_common(12):
+        print(f"left alone {times:>4}  {reason[:120]}")
 
 
 def summary_of(group, rows):

@@ -12,8 +12,8 @@
 #   roofline   what launches do, against their sources and ncu's counts; what they reach of the roof (3 minutes)
 #   foreign    the programs of the folder FOREIGN, with accelerators (FAST, default launch) and without (7 minutes)
 #   lower      code for newer chips brought down to this one: every form, NVRTC, programs of FOREIGN (2.5 minutes)
-#   specialise reductions, products and stencils with sizes at run time against the same with constant sizes; the programs
-#              of FOREIGN, if there are any, with --fast=specialise and without (8 minutes)
+#   specialise reductions, products and stencils with sizes at run time against the same with constant sizes; kernels of
+#              NVRTC, CuPy and Numba; 40 programs of FOREIGN, if there are any, with --fast=specialise and without (7 minutes)
 #   fast       launches by --fast against the driver's; the workloads' counts and outputs, eager PyTorch (9 minutes)
 #   memory     memory handed out again against the driver's; a Thrust loop, programs of FOREIGN's group alloc, frameworks
 #              with pools of their own, programs that fill the device alone and two at a time (5 minutes)
@@ -123,9 +123,10 @@ specialise() {
     timeout 120 "$apex" run --fast=specialise -o session -- ./run-time-sizes >sizes.txt
     echo "ended with $?"
     python3 "$device/run_time_sizes.py" sizes.txt session/summary.json run-time-sizes.json
+    timeout 100 python3 "$device/specialise_libraries.py" --bundle "$bundle" --out libraries
     if [ -n "${FOREIGN:-}" ]; then
-        timeout 320 python3 "$device/foreign.py" --bundle "$bundle" --programs "$FOREIGN" --out . --fast specialise \
-            --groups "${FOREIGN_GROUPS:-}" --budget-seconds "${FOREIGN_SECONDS:-300}"
+        timeout 320 python3 "$device/foreign.py" --bundle "$bundle" --programs "$FOREIGN" --out . --fast specialise --most 40 \
+            --turns 2 --program-seconds 3 --groups "${FOREIGN_GROUPS:-}" --budget-seconds "${FOREIGN_SECONDS:-300}"
     fi
 }
 
