@@ -11,26 +11,33 @@
 //! 2. A rewritten kernel runs only where every number that was written into it is that of the launch.
 //! 3. Where the driver refuses it, the original is launched in the same call and the rewritten one is dropped.
 //! 4. While any stream is captured nothing is changed: what a program records stays its own.
-//! 5. Questions about a function are answered by the driver, for the original.
+//! 5. A form whose bits might differ runs only after both forms wrote equal bytes, on copies of what the program has.
+//! 6. Questions about a function are answered by the driver, for the original.
 //!
 //! | module | what is there |
 //! |---|---|
 //! | [`images`] | the code that the program loaded, for the PTX in it |
 //! | [`kernels`] | what is known of each function |
 //! | [`launch`] | the way of a launch |
-//! | [`numbers`] | a call as a list of numbers |
+//! | [`numbers`] | a call, and it as a list of numbers |
 //! | [`timing`] | events around a launch |
+//! | [`compare`] | both forms on the same bytes |
+//! | [`plan`] | where a launch's bytes go for that |
+//! | [`room`] | memory of apex's own for that |
 //! | [`study`] | reads a kernel's PTX: which numbers could be written into it |
 //! | [`make`] | rewrites, compiles and loads a kernel |
 //! | [`thread`] | the thread that does both |
 //! | [`doors`] | the functions that stand in the driver's place |
 
+mod compare;
 mod doors;
 mod images;
 mod kernels;
 mod launch;
 mod make;
 mod numbers;
+mod plan;
+mod room;
 mod study;
 mod thread;
 mod timing;
@@ -86,6 +93,7 @@ pub(crate) unsafe fn raise(addresses: &mut [*const c_void; Function::COUNT]) {
         return;
     }
     timing::begin();
+    compare::begin();
     // SAFETY: plain functions of this library, which is never unloaded.
     unsafe {
         libc::pthread_atfork(None, None, Some(in_child));

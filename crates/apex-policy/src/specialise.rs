@@ -6,7 +6,9 @@
 //! if it is faster beyond what chance explains.
 
 mod duel;
+mod proof;
 mod watch;
 
 pub use duel::{Duel, Form, Turn, Verdict};
+pub use proof::{Finding, Proof, Proven, Wanted};
 pub use watch::{Seen, Watch};

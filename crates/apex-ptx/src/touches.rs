@@ -242,6 +242,19 @@ impl Touches {
         &self.parameters
     }
 
+    /// Offsets of parameters that may be pointers of what is touched.
+    #[must_use]
+    pub fn pointers(&self) -> Vec<u32> {
+        let mut found: Vec<u32> = self
+            .accesses
+            .iter()
+            .flat_map(|access| access.root.parameters.iter().copied())
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
     /// Expressions that are worked out for each launch.
     #[must_use]
     pub fn size(&self) -> usize {

@@ -3,8 +3,9 @@
 #![allow(non_snake_case, reason = "the functions bear the driver's own names")]
 
 use super::images::{self, Owner};
-use super::launch::{Call, launch};
-use super::{beneath, is_aside, kernels, make, thread};
+use super::launch::launch;
+use super::numbers::Call;
+use super::{beneath, is_aside, kernels, make, room, thread};
 use crate::doors::{Doors, is_twin};
 use crate::functions;
 use apex_cuda::types::*;
@@ -24,6 +25,7 @@ fn ends(owner: Option<Owner>, call: impl FnOnce() -> CUresult) -> CUresult {
     }
     let pause = thread::pause();
     kernels::forget();
+    room::forget(owner.is_none());
     let result = call();
     if let (CUDA_SUCCESS, Some(owner)) = (result, owner) {
         images::unloaded(owner);

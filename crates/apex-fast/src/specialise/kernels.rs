@@ -4,9 +4,10 @@
 //! handles may come back as others': then all are forgotten, and what is still used is met anew.
 
 use super::images::Owner;
+use super::plan::Comparable;
 use super::timing::Timing;
 use apex_cuda::types::CUfunction;
-use apex_policy::specialise::{Duel, Watch};
+use apex_policy::specialise::{Duel, Proof, Watch};
 use apex_ptx::tree::Module;
 use core::ptr::{from_ref, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -55,6 +56,8 @@ pub(super) struct Known {
     pub(super) text: Option<(Owner, Arc<Module>)>,
     /// Where the numbers of a call stand, behind block and grid.
     pub(super) fields: Vec<Field>,
+    /// What it takes to compare both forms' bits; none where they cannot differ.
+    pub(super) comparable: Option<Arc<Comparable>>,
     /// Sees what repeats; none once enough was seen.
     pub(super) watch: Option<Watch>,
     /// Rewritten forms that are compiled now.
@@ -84,6 +87,8 @@ pub(super) struct Variant {
     pub(super) numbers: Vec<Option<u64>>,
     pub(super) function: u64,
     pub(super) duel: Duel,
+    /// Comparisons of its bits with the original's; none where they cannot differ, or were found equal.
+    pub(super) proof: Option<Proof>,
     /// Nanoseconds that a launch takes less; 0 before it has won.
     pub(super) gain: u64,
     /// The driver refused a launch of it.

@@ -2,14 +2,14 @@
 //! forms take turns until one is known to be faster.
 
 use super::kernels::{self, Field, Kernel, Known, State, Variant};
-use super::make::{Job, settle};
-use super::numbers::{MOST_FIELDS, SHAPE, described, packed_block, packed_grid};
-use super::{Told, is_aside, own_context, tell, thread};
+use super::make::{Job, drop_variant, settle, told};
+use super::numbers::{Call, MOST_FIELDS, SHAPE, packed_block, packed_grid};
+use super::{compare, is_aside, own_context, thread};
 use crate::captures;
 use crate::counts::COUNTERS;
 use apex_cuda::types::*;
 use apex_policy::specialise::{Form, Seen, Verdict};
-use core::ffi::c_void;
+use compare::Step;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
@@ -17,18 +17,6 @@ use std::sync::atomic::Ordering;
 const MOST_MISSES: u32 = 4_096;
 /// Rewritten forms that are ever compiled in a process.
 const MOST_MADE: u64 = 64;
-
-/// A launch as the program gives it.
-pub(super) struct Call {
-    pub(super) function: CUfunction,
-    pub(super) grid: [u32; 3],
-    pub(super) block: [u32; 3],
-    pub(super) shared: u32,
-    pub(super) stream: CUstream,
-    pub(super) is_twin: bool,
-    /// A pointer for each parameter.
-    pub(super) parameters: *mut *mut c_void,
-}
 
 /// Launches the function or a rewritten form of it.
 ///
@@ -96,18 +84,35 @@ unsafe fn look(
         variant.settings = settings;
         settle(kernel.handle, variant.function as CUfunction);
     }
+    if variant.proof.is_some() {
+        let way = match compare::step(kernel, &mut known, nth, call) {
+            Step::Timed if can_time => Some(Way::Original),
+            Step::Original | Step::Timed => None,
+            Step::Equal => {
+                known.variants[nth].proof = None;
+                None
+            }
+            Step::Never(reason) => {
+                drop_variant(&mut known, nth, &reason);
+                None
+            }
+        };
+        return match way {
+            Some(way) => timed(&mut known, (nth, &way), call, &forward),
+            None => {
+                drop(known);
+                forward(call.function)
+            }
+        };
+    }
     let turn = variant.duel.turn(can_time);
     let way = match turn.form {
         Form::Original => Way::Original,
         Form::Rewritten => Way::Rewritten(nth, variant.function as CUfunction),
     };
     let gain = variant.gain;
-    if turn.is_timed && known.timing.before(call.stream, call.is_twin) {
-        let (result, ran) = run(&mut known, &way, call, &forward);
-        if result == CUDA_SUCCESS {
-            known.timing.after(call.stream, call.is_twin, nth, ran);
-        }
-        return result;
+    if turn.is_timed {
+        return timed(&mut known, (nth, &way), call, &forward);
     }
     let Way::Rewritten(_, function) = way else {
         drop(known);
@@ -120,6 +125,21 @@ unsafe fn look(
     }
     COUNTERS.rewritten_launches.fetch_add(1, Ordering::Relaxed);
     COUNTERS.rewritten_saved_ns.fetch_add(gain, Ordering::Relaxed);
+    result
+}
+
+/// Launches between two events, if the driver has any.
+fn timed(
+    known: &mut MutexGuard<'_, Known>,
+    (nth, way): (usize, &Way),
+    call: &Call,
+    forward: &impl Fn(CUfunction) -> CUresult,
+) -> CUresult {
+    let is_timed = known.timing.before(call.stream, call.is_twin);
+    let (result, ran) = run(known, way, call, forward);
+    if is_timed && result == CUDA_SUCCESS {
+        known.timing.after(call.stream, call.is_twin, nth, ran);
+    }
     result
 }
 
@@ -138,7 +158,7 @@ fn run(
         COUNTERS.rewritten_launches.fetch_add(1, Ordering::Relaxed);
         return (result, Form::Rewritten);
     }
-    drop_variant(known, nth, result);
+    drop_variant(known, nth, &refusal(result));
     (forward(call.function), Form::Original)
 }
 
@@ -152,19 +172,13 @@ fn refused(
     forward: impl Fn(CUfunction) -> CUresult,
 ) -> CUresult {
     if let Ok(mut known) = kernel.known.lock() {
-        drop_variant(&mut known, nth, result);
+        drop_variant(&mut known, nth, &refusal(result));
     }
     forward(call.function)
 }
 
-#[cold]
-fn drop_variant(known: &mut Known, nth: usize, result: CUresult) {
-    COUNTERS.rewritten_lost.fetch_add(1, Ordering::Relaxed);
-    if let Some(variant) = known.variants.get_mut(nth) {
-        variant.is_refused = true;
-    }
-    let what = format!("the driver refused its launch with error {result}");
-    told(known, nth, "refused", &what);
+fn refusal(result: CUresult) -> String {
+    format!("the driver refused its launch with error {result}")
 }
 
 /// The numbers of a call: block, grid, fields.
@@ -235,6 +249,9 @@ fn is_lost(variant: &Variant) -> bool {
 #[cold]
 fn judge(known: &mut Known, nth: usize, form: Form, nanos: u64) {
     let Some(variant) = known.variants.get_mut(nth) else { return };
+    if let Some(proof) = &mut variant.proof {
+        proof.took(nanos);
+    }
     let before = variant.duel.verdict();
     let verdict = variant.duel.took(form, nanos);
     let (original, rewritten) = variant.duel.medians().unwrap_or_default();
@@ -253,18 +270,10 @@ fn judge(known: &mut Known, nth: usize, form: Form, nanos: u64) {
     told(known, nth, word, "");
 }
 
-/// What became of a rewritten form: why, or what was written into it.
-fn told(known: &Known, nth: usize, outcome: &'static str, why: &str) {
-    let Some(variant) = known.variants.get(nth) else { return };
-    let (original_ns, rewritten_ns) = variant.duel.medians().unwrap_or_default();
-    let what =
-        if why.is_empty() { described(&known.fields, &variant.numbers) } else { why.to_owned() };
-    tell(&Told { kernel: known.name.clone(), outcome, what, original_ns, rewritten_ns });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::ffi::c_void;
 
     #[test]
     fn bytes_of_parameters_are_numbers() {

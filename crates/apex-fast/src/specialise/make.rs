@@ -4,10 +4,10 @@ use super::images::Owner;
 use super::kernels::{self, Field, Kernel, Known, State, Variant};
 use super::numbers::{SHAPE, described, unpacked_block, unpacked_grid};
 use super::study::study;
-use super::{Told, beneath, tell};
+use super::{Told, beneath, room, tell};
 use crate::counts::COUNTERS;
 use apex_cuda::types::*;
-use apex_policy::specialise::Duel;
+use apex_policy::specialise::{Duel, Proof};
 use apex_ptx::specialise::{self, Call, may_wait, specialise};
 use apex_ptx::tree::{Module, Name};
 use std::ffi::CString;
@@ -20,19 +20,28 @@ pub(super) enum Job {
     Study { kernel: &'static Kernel, context: u64 },
     /// Make a form with these numbers, for launches of this shape.
     Make { kernel: &'static Kernel, numbers: Vec<Option<u64>>, shared: u32, block: [u32; 3] },
+    /// Make room for a comparison of a form, so many bytes.
+    Room { kernel: &'static Kernel, nth: usize, context: u64, bytes: u64 },
+    /// Give that room back.
+    Clear { kernel: &'static Kernel, context: u64 },
 }
 
 impl Job {
     pub(super) fn kernel(&self) -> &'static Kernel {
         match self {
-            Job::Study { kernel, .. } | Job::Make { kernel, .. } => kernel,
+            Job::Study { kernel, .. }
+            | Job::Make { kernel, .. }
+            | Job::Room { kernel, .. }
+            | Job::Clear { kernel, .. } => kernel,
         }
     }
 
     /// The context that it is done in.
     pub(super) fn context(&self) -> u64 {
         match self {
-            Job::Study { context, .. } => *context,
+            Job::Study { context, .. } | Job::Room { context, .. } | Job::Clear { context, .. } => {
+                *context
+            }
             Job::Make { kernel, .. } => lock(kernel, |known| known.context),
         }
     }
@@ -50,6 +59,12 @@ impl Job {
             Job::Make { kernel, numbers, shared, block } => {
                 made(kernel, numbers, (block.iter().product(), shared));
             }
+            Job::Room { kernel, nth, context, bytes } => {
+                if let Err(reason) = room::make(context, bytes) {
+                    lock(kernel, |known| drop_variant(known, nth, &reason));
+                }
+            }
+            Job::Clear { context, .. } => room::clear(context),
         }
     }
 }
@@ -67,8 +82,12 @@ fn made(kernel: &'static Kernel, numbers: Vec<Option<u64>>, (threads, shared): (
         Ok(function) => {
             let (duel, gain, is_refused) = (Duel::default(), 0, false);
             // Settled while it was made: what the program changes meanwhile is settled with its first launch.
-            let variant = Variant { numbers, function, duel, gain, is_refused, settings };
-            lock(kernel, |known| known.variants.push(variant));
+            lock(kernel, |known| {
+                let proof = known.comparable.as_ref().map(|_| Proof::default());
+                let variant =
+                    Variant { numbers, function, duel, proof, gain, is_refused, settings };
+                known.variants.push(variant);
+            });
             tell(&Told::of(&name, "tried", what));
         }
         Err(reason) => {
@@ -95,6 +114,25 @@ impl Told {
         let (original_ns, rewritten_ns) = (0, 0);
         Told { kernel: kernel.to_owned(), outcome, what, original_ns, rewritten_ns }
     }
+}
+
+/// A rewritten form is never launched again, or never at all.
+#[cold]
+pub(super) fn drop_variant(known: &mut Known, nth: usize, why: &str) {
+    if let Some(variant) = known.variants.get_mut(nth).filter(|variant| !variant.is_refused) {
+        variant.is_refused = true;
+        COUNTERS.rewritten_lost.fetch_add(1, Ordering::Relaxed);
+        told(known, nth, "refused", why);
+    }
+}
+
+/// What became of a rewritten form: why, or what was written into it.
+pub(super) fn told(known: &Known, nth: usize, outcome: &'static str, why: &str) {
+    let Some(variant) = known.variants.get(nth) else { return };
+    let (original_ns, rewritten_ns) = variant.duel.medians().unwrap_or_default();
+    let what =
+        if why.is_empty() { described(&known.fields, &variant.numbers) } else { why.to_owned() };
+    tell(&Told { kernel: known.name.clone(), outcome, what, original_ns, rewritten_ns });
 }
 
 fn lock<T>(kernel: &Kernel, look: impl FnOnce(&mut Known) -> T) -> T {

@@ -1,11 +1,24 @@
-//! A call as a list of numbers: its block, its grid, and the fields of its parameters.
+//! A call, and the call as a list of numbers: its block, its grid, and the fields of its parameters.
 
 use super::kernels::Field;
+use apex_cuda::types::*;
 
 /// Numbers of a call: block, grid, and so many fields.
 pub(super) const MOST_FIELDS: usize = 30;
 /// Numbers before the fields.
 pub(super) const SHAPE: usize = 2;
+
+/// A launch as the program gives it.
+pub(super) struct Call {
+    pub(super) function: CUfunction,
+    pub(super) grid: [u32; 3],
+    pub(super) block: [u32; 3],
+    pub(super) shared: u32,
+    pub(super) stream: CUstream,
+    pub(super) is_twin: bool,
+    /// A pointer for each parameter.
+    pub(super) parameters: *mut *mut c_void,
+}
 
 /// A block as one number; one that no GPU takes is like none that any takes.
 pub(super) fn packed_block(sides: [u32; 3]) -> u64 {

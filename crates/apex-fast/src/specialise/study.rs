@@ -3,38 +3,43 @@
 use super::images::{self, Owner};
 use super::kernels::{Field, Kernel, Known};
 use super::numbers::{MOST_FIELDS, SHAPE};
+use super::plan::Comparable;
 use super::{beneath, own_context};
 use apex_cuda::types::*;
 use apex_policy::specialise::Watch;
 use apex_ptx::specialise::{
     Foldable, Place, entry, foldable, left_alone, needs_check, places, variables,
 };
+use apex_ptx::touches::Touches;
+use apex_ptx::tree::Module;
 use core::ffi::{CStr, c_char};
+use std::sync::Arc;
 
 /// What is found out of a kernel in the current context; why it is left alone, with its name, where it is.
 pub(super) fn study(kernel: &Kernel) -> Result<Known, (String, String)> {
     let function = kernel.handle as CUfunction;
     let name = name(function);
     let found = read(function, &name);
-    found.map_err(|reason| (name.clone(), reason)).map(|(text, fields)| Known {
+    found.map_err(|reason| (name.clone(), reason)).map(|(text, fields, comparable)| Known {
         watch: Some(Watch::new(SHAPE + fields.len())),
         name,
         context: own_context(),
         text: Some(text),
         fields,
+        comparable: comparable.map(Arc::new),
         ..Known::default()
     })
 }
 
-type Text = (Owner, std::sync::Arc<apex_ptx::tree::Module>);
+type Text = (Owner, Arc<Module>);
 
-fn read(function: CUfunction, name: &str) -> Result<(Text, Vec<Field>), String> {
+fn read(
+    function: CUfunction,
+    name: &str,
+) -> Result<(Text, Vec<Field>, Option<Comparable>), String> {
     let owner = owner(function).ok_or("the driver does not say where it came from")?;
     let (owner, module) = images::find(owner, name, architecture())?;
     left_alone(&module, name)?;
-    if let Some(reason) = needs_check(&module, name) {
-        return Err(format!("its bits would have to be compared: {reason}"));
-    }
     let entry = entry(&module, name).ok_or("its text was lost")?;
     let places = places(entry).ok_or("its parameters have no known places")?;
     compare(function, &places)?;
@@ -42,7 +47,26 @@ fn read(function: CUfunction, name: &str) -> Result<(Text, Vec<Field>), String> 
     let fields = foldable(entry).iter().flat_map(|found| fields(found, &places)).collect();
     let mut fields: Vec<Field> = fields;
     fields.truncate(MOST_FIELDS);
-    Ok(((owner, module), fields))
+    let comparable = match needs_check(&module, name) {
+        Some(reason) => Some(comparable(&module, entry, &places, &reason)?),
+        None => None,
+    };
+    Ok(((owner, module), fields, comparable))
+}
+
+/// What it takes to compare the bits of a kernel's forms; why that cannot be done.
+fn comparable(
+    module: &Module,
+    entry: &apex_ptx::tree::Function,
+    places: &[Place],
+    reason: &str,
+) -> Result<Comparable, String> {
+    let touches = Touches::new(module, entry).map_err(|barrier| {
+        let word = barrier.word();
+        format!("its bits cannot be compared, for what it writes is not known ({word}): {reason}")
+    })?;
+    let places = places.iter().map(|place| (place.offset, place.bytes)).collect();
+    Ok(Comparable::new(touches, places))
 }
 
 /// The bytes of a range as numbers of 8 bytes at most.
