@@ -11,7 +11,7 @@ same; lines that tell a time or a speed are left out. As many kernels are counte
 record was lost. One run under apex without accelerators says how far launches bound the program. With
 `--fast specialise` one run's summary says which kernels were compiled again: how many were kept of those tried, the
 medians of both forms as the program's own launches gave them, what kernels would have taken over what they took, and why
-kernels were left alone.
+kernels were left alone. The first run under apex finds nothing kept from earlier runs, the later ones do: both are told.
 
 With --newer 120 programs are built as PTX alone, for this chip and for compute_120, and the latter run under apex and
 without: that is foreign-newer.json.
@@ -181,6 +181,9 @@ def measure(row, options, folder, arguments, deadline):
     fast, seconds = [], [run[0] for run in plain]
     own = {"plain": [own_time(run) for run in plain], "fast": []}
     under = [str(options.bundle.resolve() / "apex"), "run", f"--fast={options.fast}", "--"]
+    if "specialise" in options.fast:
+        cold = finished([*under, *command], folder, 3 * options.program_seconds)
+        row["first_seconds"] = cold and cold[0]
     watched = observed(options, folder, command, [])
     queued = observed(options, folder, command, [f"--fast={options.fast}"])
     row.update(kernels=watched.get("kernels_executed"), launch_bound=watched.get("launch_bound"), queue=queued.get("fast"))
@@ -198,6 +201,8 @@ def measure(row, options, folder, arguments, deadline):
             (fast if way == "fast" else seconds).append(run[0])
             own[way].append(own_time(run))
             right = right and (way == "plain" or holds(run, kept, plain[0]))
+    if row.get("first_seconds"):
+        row["first_ratio"] = statistics.median(seconds) / row["first_seconds"]
     row.update(plain_seconds=seconds, fast_seconds=fast, right=right, lines_compared=len(kept),
                ratio=statistics.median(seconds) / statistics.median(fast))
     if all(own["plain"]) and all(own["fast"]):
@@ -277,7 +282,7 @@ def line_of(row):
         word = f"by its own clock {row['own_ratio']:.3f}  {word}"
     if "kept" in row:
         ratios = " ".join(f"{original / max(rewritten, 1):.2f}" for _, original, rewritten in row["kept"])
-        word = f"kernels {row['kernel_ratio'] or 1:.3f}, kept {len(row['kept'])} of {row['tried']} ({ratios})  {word}"
+        word = f"first {row.get('first_ratio') or 0:.3f}, kernels {row['kernel_ratio'] or 1:.3f}, kept {len(row['kept'])} of {row['tried']} ({ratios})  {word}"
     return f"{row['program']:<24} {row['ratio']:.3f}  {statistics.median(row['plain_seconds']):.2f} s  {word}"
 
 
@@ -303,6 +308,9 @@ def summary_of(group, rows):
     if kernels:
         kernel_mean = math.exp(statistics.fmean(map(math.log, kernels)))
         of_kernels = f"; kernel time {kernel_mean:.3f}, at least 1.1 in {sum(ratio >= 1.1 for ratio in kernels)}"
+    first = [row["first_ratio"] for row in rows if row.get("first_ratio")]
+    if first:
+        of_kernels += f"; first runs {math.exp(statistics.fmean(map(math.log, first))):.3f}"
     return (f"{group}: {len(rows)} programs, geometric mean {mean:.3f} [{means[25]:.3f}, {means[975]:.3f}]{of_kernels}, "
             f"least {ratios[0]:.3f}, most {ratios[-1]:.3f}; below 0.97: {below}; differs: {wrong}")
 

@@ -120,6 +120,8 @@ END
 
 specialise() {
     nvcc -O3 -arch=sm_90 -o run-time-sizes "$device/run_time_sizes.cu" || return
+    # Nothing is known from earlier runs.
+    export APEX_SPECIALISE_CACHE=$PWD/kept
     timeout 120 "$apex" run --fast=specialise -o session -- ./run-time-sizes >sizes.txt
     echo "ended with $?"
     python3 "$device/run_time_sizes.py" sizes.txt session/summary.json run-time-sizes.json

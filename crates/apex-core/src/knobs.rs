@@ -159,6 +159,8 @@ knobs! {
     device_capability: Option<Capability> = None, "APEX_DEVICE_CAPABILITY";
     /// Directory of PTX that was brought down; by default apex/lowered in the user's cache directory.
     compatibility_cache: Option<PathBuf> = None, "APEX_COMPATIBILITY_CACHE";
+    /// Directory of which kernels `--fast=specialise` found worth to be compiled again; by default apex/specialised in the user's cache directory.
+    specialise_cache: Option<PathBuf> = None, "APEX_SPECIALISE_CACHE";
     /// The user's cache directory, as the system knows it.
     cache_home: Option<PathBuf> = None, "XDG_CACHE_HOME", internal;
     /// The user's own directory, as the system knows it.

@@ -15,6 +15,7 @@ pub mod fetch;
 #[cfg(not(loom))]
 pub mod gate_page;
 pub mod histogram;
+pub mod kept;
 pub mod knobs;
 pub mod launch_costs;
 pub mod outputs;

@@ -33,7 +33,7 @@ use core::ffi::c_void;
 pub use counts::{Counts, Reason, count_in, count_in_own, counts};
 pub use overlap::always as overlap_always;
 pub use queue::{expect, is_raised, known as known_costs, thread_number};
-pub use specialise::{Told, hear};
+pub use specialise::{KEPT_MAGIC as SPECIALISED_MAGIC, Told, hear, keep_in as keep_specialised_in};
 
 /// Puts the layers that are switched on upon the driver's functions.
 ///

@@ -26,6 +26,7 @@
 //! | [`room`] | memory of apex's own for that |
 //! | [`study`] | reads a kernel's PTX: which numbers could be written into it |
 //! | [`make`] | rewrites, compiles and loads a kernel |
+//! | [`past`] | which forms won or lost in earlier processes |
 //! | [`thread`] | the thread that does both |
 //! | [`doors`] | the functions that stand in the driver's place |
 
@@ -36,12 +37,14 @@ mod kernels;
 mod launch;
 mod make;
 mod numbers;
+mod past;
 mod plan;
 mod room;
 mod study;
 mod thread;
 mod timing;
 
+use apex_core::kept::Kept;
 use apex_cuda::types::*;
 use apex_cuda::{Driver, Function};
 use core::ffi::c_void;
@@ -73,6 +76,14 @@ pub struct Told {
 /// From now on `listener` hears what becomes of kernels, on the thread where it happens.
 pub fn hear(listener: fn(&Told)) {
     LISTENER.set(listener).ok();
+}
+
+/// First word of files that keep winners and losers.
+pub const KEPT_MAGIC: &str = past::MAGIC;
+
+/// From now on winners and losers are kept there for later processes, and known from earlier ones.
+pub fn keep_in(kept: Kept) {
+    past::keep_in(kept);
 }
 
 fn tell(told: &Told) {

@@ -154,6 +154,15 @@ pub fn variables(module: &Module, kernel: &str) -> Result<Vec<Name>, String> {
     Ok(addresses::used(&refuse::reduced(module, kernel)?))
 }
 
+/// A kernel with what it needs and nothing else, as text: equal texts have equal forms.
+///
+/// # Errors
+///
+/// Why there is none.
+pub fn alone(module: &Module, kernel: &str) -> Result<String, String> {
+    Ok(refuse::reduced(module, kernel)?.to_string())
+}
+
 /// The kernel of a name that has a body.
 #[must_use]
 pub fn entry<'a>(module: &'a Module, kernel: &str) -> Option<&'a Function> {

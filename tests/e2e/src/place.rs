@@ -65,11 +65,13 @@ impl Place {
         let place = Place { variables: Vec::new(), runs: AtomicU32::new(0), root, rings };
         let (driver, state, rings) =
             (place.root.join("driver"), place.state(), place.rings.clone());
+        let specialised = place.root.join("specialised");
         place
             .with("LD_LIBRARY_PATH", driver)
             .with("APEX_DEVICE", "gpu")
             .with("APEX_STATE", state)
             .with("XDG_RUNTIME_DIR", rings)
+            .with("APEX_SPECIALISE_CACHE", specialised)
             .without("LD_PRELOAD")
             .without("APEX_REAL_LIBCUDA")
     }

@@ -1,6 +1,6 @@
 //! `apex run --fast`: what its report says, and that it says so of programs that end badly.
 
-use apex_daemon::summary::FastSummary;
+use apex_daemon::summary::{FastSummary, SpecialisedSummary};
 use apex_e2e::{Place, Watched, linked};
 
 fn fast(watched: &Watched) -> FastSummary {
@@ -101,11 +101,13 @@ fn freed_memory_is_handed_out_again_and_nothing_else_changes() {
 
 #[test]
 fn a_kernel_that_is_called_the_same_way_is_compiled_again() {
-    let place = Place::new();
     for form in ["module", "library"] {
+        let place = Place::new();
         let plain = place.plain(&linked("same_calls"), &[form]);
         plain.check_success();
         for words in ["--fast=specialise", "--fast=launch,memory,specialise"] {
+            // Nothing is known from earlier runs.
+            let place = Place::new();
             let watched = place.watch_with(&[words], &linked("same_calls"), &[form]);
             watched.ended.check_success();
             assert_eq!(watched.ended.stdout, plain.stdout, "{form} {words}");
@@ -130,6 +132,29 @@ fn a_kernel_that_is_called_the_same_way_is_compiled_again() {
                 assert_eq!(kernel.what, written(&kernel.kernel), "{form} {words}");
             }
             assert!(watched.ended.stderr.contains("compiled again for what they are called with"));
+            knows_from_earlier(&place, words, form, &found);
+        }
+    }
+}
+
+/// A second run in the same place begins with the winners, and does not try again what has lost.
+fn knows_from_earlier(place: &Place, words: &str, form: &str, first: &SpecialisedSummary) {
+    let winners = first.kernels.iter().filter(|it| it.outcome == "won");
+    let winners: Vec<&str> = winners.map(|it| it.kernel.as_str()).collect();
+    let awaited = winners.join(",");
+    let watched = place.watch_with(&[words], &linked("same_calls"), &[form, &awaited]);
+    watched.ended.check_success();
+    assert_eq!(watched.ended.stdout, "right\n");
+    let found = fast(&watched).specialised.expect("it was switched on");
+    for kernel in ["work", "mixed"] {
+        let outcome = |summary: &SpecialisedSummary| {
+            let one = summary.kernels.iter().find(|it| it.kernel == kernel);
+            one.map(|it| it.outcome.clone())
+        };
+        match winners.contains(&kernel) {
+            // It may be looked at again meanwhile, and lose.
+            true => assert!(outcome(&found).is_some(), "{kernel} {words}: {found:?}"),
+            false => assert_eq!(outcome(&found), None, "{kernel} {words}: {first:?} {found:?}"),
         }
     }
 }

@@ -14,6 +14,7 @@ const ALLOWED: &[&str] = &[
     "crates/apex-core/src/answer_page.rs",
     "crates/apex-core/src/fetch.rs",
     "crates/apex-core/src/gate_page.rs",
+    "crates/apex-core/src/kept.rs",
     "crates/apex-core/src/ring.rs",
     "crates/apex-core/src/time.rs",
     // The driver's face, and the libraries and memory that are not ours.

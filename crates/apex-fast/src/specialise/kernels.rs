@@ -4,6 +4,7 @@
 //! handles may come back as others': then all are forgotten, and what is still used is met anew.
 
 use super::images::Owner;
+use super::past::Past;
 use super::plan::Comparable;
 use super::timing::Timing;
 use apex_cuda::types::CUfunction;
@@ -52,6 +53,10 @@ pub(super) struct Known {
     pub(super) name: String,
     /// The context that it was launched in.
     pub(super) context: u64,
+    /// Device, driver and kernel, under which it is kept what was found of it.
+    pub(super) key: String,
+    /// What earlier processes found.
+    pub(super) past: Vec<Past>,
     /// Where its code was loaded, and its PTX.
     pub(super) text: Option<(Owner, Arc<Module>)>,
     /// Where the numbers of a call stand, behind block and grid.
@@ -86,6 +91,8 @@ pub(super) struct Variant {
     /// What a call must have: block, grid, fields; `None` for what was not written into it.
     pub(super) numbers: Vec<Option<u64>>,
     pub(super) function: u64,
+    /// Threads of a block and dynamic shared memory of the launch that it was made for.
+    pub(super) shape: (u32, u32),
     pub(super) duel: Duel,
     /// Comparisons of its bits with the original's; none where they cannot differ, or were found equal.
     pub(super) proof: Option<Proof>,

@@ -2,7 +2,7 @@
 //! forms take turns until one is known to be faster.
 
 use super::kernels::{self, Field, Kernel, Known, State, Variant};
-use super::make::{Job, drop_variant, settle, told};
+use super::make::{Job, MOST_MADE, drop_variant, settle, told};
 use super::numbers::{Call, MOST_FIELDS, SHAPE, packed_block, packed_grid};
 use super::{compare, is_aside, own_context, thread};
 use crate::captures;
@@ -15,8 +15,6 @@ use std::sync::atomic::Ordering;
 
 /// Launches in a row that no rewritten form fits, after which a kernel is left alone.
 const MOST_MISSES: u32 = 4_096;
-/// Rewritten forms that are ever compiled in a process.
-const MOST_MADE: u64 = 64;
 
 /// Launches the function or a rewritten form of it.
 ///
@@ -65,7 +63,7 @@ unsafe fn look(
     // SAFETY: the caller's promise: a pointer for each parameter, as many bytes as the kernel says.
     let numbers = unsafe { numbers(call, &known.fields, &mut room) };
     if let Some((variant, form, nanos)) = known.timing.known() {
-        judge(&mut known, variant, form, nanos);
+        judge(kernel, &mut known, variant, form, nanos);
     }
     let Some(nth) = known.variants.iter().position(|variant| fits(variant, numbers)) else {
         missed(kernel, &mut known, call, numbers);
@@ -94,6 +92,7 @@ unsafe fn look(
             }
             Step::Never(reason) => {
                 drop_variant(&mut known, nth, &reason);
+                thread::ask(Job::Keep { kernel, context: known.context });
                 None
             }
         };
@@ -223,6 +222,10 @@ fn missed(kernel: &'static Kernel, known: &mut Known, call: &Call, numbers: &[u6
     match known.watch.as_mut().map(|watch| watch.seen(numbers)) {
         Some(Seen::More) => return,
         Some(Seen::Often(numbers)) => {
+            // What won in an earlier process is made already; what lost is not tried again.
+            if known.past.iter().any(|past| past.numbers == numbers) {
+                return;
+            }
             if COUNTERS.rewritten_tried.value() < MOST_MADE {
                 COUNTERS.rewritten_tried.fetch_add(1, Ordering::Relaxed);
                 known.under_way += 1;
@@ -247,7 +250,7 @@ fn is_lost(variant: &Variant) -> bool {
 
 /// The time of a launch has become known.
 #[cold]
-fn judge(known: &mut Known, nth: usize, form: Form, nanos: u64) {
+fn judge(kernel: &'static Kernel, known: &mut Known, nth: usize, form: Form, nanos: u64) {
     let Some(variant) = known.variants.get_mut(nth) else { return };
     if let Some(proof) = &mut variant.proof {
         proof.took(nanos);
@@ -268,6 +271,7 @@ fn judge(known: &mut Known, nth: usize, form: Form, nanos: u64) {
     };
     counter.fetch_add(1, Ordering::Relaxed);
     told(known, nth, word, "");
+    thread::ask(Job::Keep { kernel, context: known.context });
 }
 
 #[cfg(test)]

@@ -3,16 +3,22 @@
 use super::images::Owner;
 use super::kernels::{self, Field, Kernel, Known, State, Variant};
 use super::numbers::{SHAPE, described, unpacked_block, unpacked_grid};
+use super::past::{self, Past};
 use super::study::study;
 use super::{Told, beneath, room, tell};
 use crate::counts::COUNTERS;
 use apex_cuda::types::*;
-use apex_policy::specialise::{Duel, Proof};
-use apex_ptx::specialise::{self, Call, may_wait, specialise};
+use apex_policy::specialise::{Duel, Proof, Proven, Verdict};
+use apex_ptx::specialise::{self, Call, alone, may_wait, specialise};
 use apex_ptx::tree::{Module, Name};
 use std::ffi::CString;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Rewritten forms that are ever compiled in a process.
+pub(super) const MOST_MADE: u64 = 64;
+/// Forms of a kernel that are kept for later processes.
+const MOST_KEPT: usize = 16;
 
 /// What the thread is to do.
 pub(super) enum Job {
@@ -22,6 +28,8 @@ pub(super) enum Job {
     Make { kernel: &'static Kernel, numbers: Vec<Option<u64>>, shared: u32, block: [u32; 3] },
     /// Make room for a comparison of a form, so many bytes.
     Room { kernel: &'static Kernel, nth: usize, context: u64, bytes: u64 },
+    /// Keep what was found of a kernel's forms.
+    Keep { kernel: &'static Kernel, context: u64 },
     /// Give that room back.
     Clear { kernel: &'static Kernel, context: u64 },
 }
@@ -32,6 +40,7 @@ impl Job {
             Job::Study { kernel, .. }
             | Job::Make { kernel, .. }
             | Job::Room { kernel, .. }
+            | Job::Keep { kernel, .. }
             | Job::Clear { kernel, .. } => kernel,
         }
     }
@@ -39,9 +48,10 @@ impl Job {
     /// The context that it is done in.
     pub(super) fn context(&self) -> u64 {
         match self {
-            Job::Study { context, .. } | Job::Room { context, .. } | Job::Clear { context, .. } => {
-                *context
-            }
+            Job::Study { context, .. }
+            | Job::Room { context, .. }
+            | Job::Keep { context, .. }
+            | Job::Clear { context, .. } => *context,
             Job::Make { kernel, .. } => lock(kernel, |known| known.context),
         }
     }
@@ -51,26 +61,43 @@ impl Job {
         match self {
             Job::Study { kernel, .. } => match study(kernel) {
                 Ok(found) => {
+                    let past = found.past.clone();
                     lock(kernel, |known| *known = found);
                     kernel.set(State::Watched);
+                    past.iter().filter(|past| past.has_won).for_each(|past| again(kernel, past));
                 }
                 Err((name, reason)) => leave_alone(kernel, &name, reason),
             },
             Job::Make { kernel, numbers, shared, block } => {
-                made(kernel, numbers, (block.iter().product(), shared));
+                made(kernel, numbers, (block.iter().product(), shared), None);
             }
             Job::Room { kernel, nth, context, bytes } => {
                 if let Err(reason) = room::make(context, bytes) {
                     lock(kernel, |known| drop_variant(known, nth, &reason));
                 }
             }
+            Job::Keep { kernel, .. } => lock(kernel, |known| keep(known)),
             Job::Clear { context, .. } => room::clear(context),
         }
     }
 }
 
-/// A rewritten form is made, and from then on tried.
-fn made(kernel: &'static Kernel, numbers: Vec<Option<u64>>, (threads, shared): (u32, u32)) {
+/// A form that has won in an earlier process is made again.
+fn again(kernel: &'static Kernel, past: &Past) {
+    if COUNTERS.rewritten_tried.value() < MOST_MADE {
+        COUNTERS.rewritten_tried.fetch_add(1, Ordering::Relaxed);
+        lock(kernel, |known| known.under_way += 1);
+        made(kernel, past.numbers.clone(), (past.threads, past.shared), Some(past));
+    }
+}
+
+/// A rewritten form is made, and from then on tried; one that has won before runs at once.
+fn made(
+    kernel: &'static Kernel,
+    numbers: Vec<Option<u64>>,
+    (threads, shared): (u32, u32),
+    past: Option<&Past>,
+) {
     let (name, fields, text) =
         lock(kernel, |known| (known.name.clone(), known.fields.clone(), known.text.clone()));
     let what = described(&fields, &numbers);
@@ -80,15 +107,32 @@ fn made(kernel: &'static Kernel, numbers: Vec<Option<u64>>, (threads, shared): (
         .and_then(|text| make(kernel.handle, &name, &text, &fields, &numbers, (threads, shared)));
     match made {
         Ok(function) => {
-            let (duel, gain, is_refused) = (Duel::default(), 0, false);
+            let is_refused = false;
+            let (duel, gain) = match past {
+                None => (Duel::default(), 0),
+                Some(past) => (
+                    Duel::won_before(past.original_ns, past.rewritten_ns),
+                    past.original_ns.saturating_sub(past.rewritten_ns),
+                ),
+            };
+            let shape = (threads, shared);
             // Settled while it was made: what the program changes meanwhile is settled with its first launch.
             lock(kernel, |known| {
-                let proof = known.comparable.as_ref().map(|_| Proof::default());
+                let must_prove = past.is_none() && known.comparable.is_some();
+                let proof = must_prove.then(Proof::default);
                 let variant =
-                    Variant { numbers, function, duel, proof, gain, is_refused, settings };
+                    Variant { numbers, function, shape, duel, proof, gain, is_refused, settings };
                 known.variants.push(variant);
             });
-            tell(&Told::of(&name, "tried", what));
+            tell(&match past {
+                None => Told::of(&name, "tried", what),
+                Some(past) => {
+                    COUNTERS.rewritten_won.fetch_add(1, Ordering::Relaxed);
+                    let (original_ns, rewritten_ns) = (past.original_ns, past.rewritten_ns);
+                    let what = format!("{what}, as in an earlier run");
+                    Told { original_ns, rewritten_ns, ..Told::of(&name, "won", what) }
+                }
+            });
         }
         Err(reason) => {
             COUNTERS.rewritten_lost.fetch_add(1, Ordering::Relaxed);
@@ -114,6 +158,32 @@ impl Told {
         let (original_ns, rewritten_ns) = (0, 0);
         Told { kernel: kernel.to_owned(), outcome, what, original_ns, rewritten_ns }
     }
+}
+
+/// Keeps which forms of a kernel have won or lost, here or earlier, for later processes.
+fn keep(known: &Known) {
+    let Some(text) = known.text.as_ref().and_then(|(_, module)| alone(module, &known.name).ok())
+    else {
+        return;
+    };
+    let mut all: Vec<Past> = Vec::new();
+    for variant in &known.variants {
+        let differs = variant.proof.as_ref().is_some_and(|it| it.verdict() == Proven::Differs);
+        let has_won = match variant.duel.verdict() {
+            Verdict::Won if !variant.is_refused => true,
+            Verdict::Lost => false,
+            _ if differs => false,
+            _ => continue,
+        };
+        let (original_ns, rewritten_ns) = variant.duel.medians().unwrap_or_default();
+        let ((threads, shared), numbers) = (variant.shape, variant.numbers.clone());
+        all.push(Past { has_won, original_ns, rewritten_ns, threads, shared, numbers });
+    }
+    let is_new = |past: &&Past| !known.variants.iter().any(|it| it.numbers == past.numbers);
+    let earlier: Vec<Past> = known.past.iter().filter(is_new).cloned().collect();
+    all.extend(earlier);
+    all.truncate(MOST_KEPT);
+    past::remember(&known.key, &text, &all);
 }
 
 /// A rewritten form is never launched again, or never at all.

@@ -3,12 +3,13 @@
 use super::images::{self, Owner};
 use super::kernels::{Field, Kernel, Known};
 use super::numbers::{MOST_FIELDS, SHAPE};
+use super::past::{self, Past};
 use super::plan::Comparable;
 use super::{beneath, own_context};
 use apex_cuda::types::*;
 use apex_policy::specialise::Watch;
 use apex_ptx::specialise::{
-    Foldable, Place, entry, foldable, left_alone, needs_check, places, variables,
+    Foldable, Place, alone, entry, foldable, left_alone, needs_check, places, variables,
 };
 use apex_ptx::touches::Touches;
 use apex_ptx::tree::Module;
@@ -21,7 +22,9 @@ pub(super) fn study(kernel: &Kernel) -> Result<Known, (String, String)> {
     let name = name(function);
     let found = read(function, &name);
     found.map_err(|reason| (name.clone(), reason)).map(|(text, fields, comparable)| Known {
+        past: past(&name, &text.1, SHAPE + fields.len()),
         watch: Some(Watch::new(SHAPE + fields.len())),
+        key: key(&name),
         name,
         context: own_context(),
         text: Some(text),
@@ -52,6 +55,26 @@ fn read(
         None => None,
     };
     Ok(((owner, module), fields, comparable))
+}
+
+/// What earlier processes found of a kernel.
+fn past(name: &str, module: &Module, numbers: usize) -> Vec<Past> {
+    let text = alone(module, name).unwrap_or_default();
+    past::recall(&key(name), &text, numbers)
+}
+
+/// What decides beside the text how fast a kernel is: the device and the driver.
+fn key(name: &str) -> String {
+    let (mut device, mut driver, mut bytes) = (0, 0, [0_u8; 128]);
+    // SAFETY: valid places for the answers; the name's has as many bytes as is said.
+    unsafe {
+        (beneath().cuCtxGetDevice)(&raw mut device);
+        (beneath().cuDriverGetVersion)(&raw mut driver);
+        (beneath().cuDeviceGetName)(bytes.as_mut_ptr().cast(), bytes.len() as i32, device);
+    }
+    let device = CStr::from_bytes_until_nul(&bytes).unwrap_or_default().to_string_lossy();
+    let plain = |text: &str| text.replace(|it: char| !it.is_ascii_graphic(), "-");
+    format!("sm_{}-{}-{driver}-{}", architecture(), plain(&device), plain(name))
 }
 
 /// What it takes to compare the bits of a kernel's forms; why that cannot be done.

@@ -104,6 +104,11 @@ pub(super) extern "C" fn leave() {
     for _ in 0..MOST_LOOKS {
         if let Ok(pause) = WORKING.try_lock() {
             core::mem::forget(pause);
+            let jobs = core::mem::take(&mut *JOBS.lock().unwrap_or_else(PoisonError::into_inner));
+            // What was found is kept without the driver.
+            for job in jobs.into_iter().filter(|job| matches!(job, Job::Keep { .. })) {
+                let _ = catch_unwind(AssertUnwindSafe(|| job.carry_out()));
+            }
             return;
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -78,6 +78,13 @@ impl Default for Duel {
 }
 
 impl Duel {
+    /// One that was won earlier, with these medians. It is looked at like any other winner.
+    #[must_use]
+    pub fn won_before(original: u64, rewritten: u64) -> Duel {
+        let (original, rewritten) = (vec![original], vec![rewritten]);
+        Duel { original, rewritten, verdict: Verdict::Won, ..Duel::default() }
+    }
+
     /// How the next call goes. `can_time` says whether there is time and room for timing it.
     pub fn turn(&mut self, can_time: bool) -> Turn {
         let plain = match self.verdict {
@@ -232,6 +239,22 @@ mod tests {
         let forms: Vec<Form> = (0..8).map(|_| duel.turn(true).form).collect();
         use Form::{Original as O, Rewritten as R};
         assert_eq!(forms, [O, R, R, O, O, R, R, O]);
+    }
+
+    #[test]
+    fn an_earlier_winner_runs_at_once_and_is_looked_at() {
+        let (mut duel, mut state, mut timed) = (Duel::won_before(60_000, 50_000), 9, 0);
+        assert_eq!(duel.turn(true), Turn { form: Form::Rewritten, is_timed: false });
+        assert_eq!(duel.medians(), Some((60_000, 50_000)));
+        while duel.verdict() == Verdict::Won && timed < 100 {
+            let turn = duel.turn(true);
+            if turn.is_timed {
+                timed += 1;
+                let mean = if turn.form == Form::Original { 60_000.0 } else { 70_000.0 };
+                duel.took(turn.form, noisy(mean, 2.0, &mut state));
+            }
+        }
+        assert_eq!(duel.verdict(), Verdict::Lost);
     }
 
     #[test]

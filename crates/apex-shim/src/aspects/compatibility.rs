@@ -6,7 +6,6 @@
 //! returned. What an image offers is read from its headers: of the code of a library that has some for this device,
 //! nothing is touched. A text that came out stays for good, because a driver may keep its address.
 
-mod kept;
 mod options;
 
 use crate::driver::capability::{claimed, real_attribute, tell_by};
@@ -15,6 +14,7 @@ use crate::settings::{knobs, log_line};
 use crate::state::lock::{Lock, locked};
 use crate::state::process::{guard, tell};
 use apex_core::facts::{Claimed, Fact, Lowered as LoweredFact};
+use apex_core::kept::Kept;
 use apex_cuda::image::{self, Entry, ImageKind, Offer, copy_at, offer, offer_at, offer_in};
 use apex_cuda::types::*;
 use apex_ptx::container;
@@ -29,6 +29,10 @@ const REFUSALS: [CUresult; 3] =
     [CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION];
 /// No image that is brought down is longer.
 const MOST_BYTES: usize = 256 << 20;
+/// First word of a file that is kept; the number rises with its form, and with the table of features.
+const KEPT_MAGIC: &str = "apex-lowered-1";
+/// What all files together may take.
+const KEPT_BYTES: u64 = 256 << 20;
 const MAJOR: CUdevice_attribute = 75;
 const MINOR: CUdevice_attribute = 76;
 
@@ -267,10 +271,17 @@ fn forever(image: Vec<u8>) -> &'static [u8] {
     kept
 }
 
+/// PTX that was brought down by earlier processes.
+fn kept() -> Option<Kept> {
+    let knobs = knobs();
+    let named = knobs.compatibility_cache.as_deref();
+    Kept::new(knobs, named, "apex/lowered", KEPT_MAGIC, KEPT_BYTES)
+}
+
 /// One text, from the disk where it lies there.
 fn lower_one(text: &str, device: Device, said: &mut LoweredFact) -> Option<String> {
     let name = format!("{} {}", device.target.plain_name(), device.driver);
-    if let Some(entry) = kept::get(&name, text) {
+    if let Some(entry) = kept().and_then(|kept| kept.get(&name, text)) {
         let (features, lowered) = entry.split_once('\n')?;
         let features = features.split('\t').filter(|one| !one.is_empty()).map(str::to_owned);
         note(said, features, text, device);
@@ -283,7 +294,10 @@ fn lower_one(text: &str, device: Device, said: &mut LoweredFact) -> Option<Strin
         Ok(lowered) => {
             let names = lowered.changes.iter().map(|change| change.feature.name.to_owned());
             let names: Vec<String> = names.collect();
-            kept::put(&name, text, &format!("{}\n{}", names.join("\t"), lowered.text));
+            if let Some(kept) = kept() {
+                // Without a disk it costs time, not the result.
+                let _ = kept.put(&name, text, &format!("{}\n{}", names.join("\t"), lowered.text));
+            }
             note(said, names.into_iter(), text, device);
             said.micros += u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
             Some(lowered.text)

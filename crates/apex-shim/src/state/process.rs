@@ -7,6 +7,8 @@
 use crate::driver::load::{self, Loaded};
 use crate::settings::{knobs, log_line};
 use apex_core::facts::{self, Fact};
+use apex_core::kept::Kept;
+use apex_core::knobs::Knobs;
 use apex_core::refusal::{self, Refusal};
 use apex_core::ring::{ProcessMap, ProcessWord};
 use apex_core::time::{self, Anchor, Clock};
@@ -24,6 +26,9 @@ pub(crate) struct Process {
     pub(crate) started: Anchor,
     facts: CString,
 }
+
+/// What all files of [`keep_specialised`] together may take.
+const SPECIALISED_BYTES: u64 = 64 << 20;
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(core::ptr::null_mut());
 /// Process id whose thread is making the process's state; 0 when none is.
@@ -139,8 +144,17 @@ fn make() -> Option<&'static Process> {
         let (words, has_queue) = (knobs.fast.words(), apex_fast::is_raised());
         process.write(&Fact::Fast(facts::Fast { words, has_queue }));
         apex_fast::hear(rewritten);
+        keep_specialised(knobs);
     }
     Some(process)
+}
+
+/// Where the next process finds which kernels were worth to be compiled again.
+fn keep_specialised(knobs: &Knobs) {
+    let (named, magic) = (knobs.specialise_cache.as_deref(), apex_fast::SPECIALISED_MAGIC);
+    if let Some(kept) = Kept::new(knobs, named, "apex/specialised", magic, SPECIALISED_BYTES) {
+        apex_fast::keep_specialised_in(kept);
+    }
 }
 
 /// What became of a kernel that was to be compiled again.
