@@ -100,6 +100,8 @@ fn overlap(counts: &Counts) -> OverlapSummary {
         branched: counts.overlap_branched,
         beside: counts.overlap_beside,
         fell_back: counts.overlap_fell_back,
+        kept: counts.overlap_kept,
+        saved_ns: counts.overlap_saved_ns,
     }
 }
 

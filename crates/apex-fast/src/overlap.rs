@@ -23,11 +23,12 @@ use core::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(crate) use piece::{Launched, Placing};
+pub(crate) use kernels::settled;
+pub(crate) use piece::{Launched, Piece, Placing};
 
 /// What lies beneath.
 static BENEATH: OnceLock<Driver> = OnceLock::new();
-/// Branches are made wherever hazards allow it, whether or not they pay.
+/// Branches are launched wherever hazards allow it, whether or not they pay.
 static IS_ALWAYS: AtomicBool = AtomicBool::new(false);
 
 /// Puts this layer upon the driver's functions.
@@ -50,7 +51,7 @@ pub(crate) fn is_raised() -> bool {
     BENEATH.get().is_some()
 }
 
-/// For tests: branches are made wherever hazards allow it.
+/// For tests: branches are launched wherever hazards allow it.
 pub fn always() {
     IS_ALWAYS.store(true, Ordering::Relaxed);
 }
@@ -66,7 +67,8 @@ fn is_child() -> bool {
     IS_CHILD.load(Ordering::Relaxed)
 }
 
-fn is_always() -> bool {
+/// Whether branches are launched wherever hazards allow it.
+pub(crate) fn is_always() -> bool {
     IS_ALWAYS.load(Ordering::Relaxed)
 }
 

@@ -8,6 +8,7 @@
 pub mod advise;
 pub mod amounts;
 mod chip;
+pub mod duel;
 pub mod foresee;
 pub mod gate;
 pub mod hazards;

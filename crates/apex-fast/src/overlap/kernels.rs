@@ -4,7 +4,6 @@ use super::images::{self, Image};
 use apex_cuda::Driver;
 use apex_cuda::types::*;
 use apex_ptx::touches::{Barrier, Touches};
-use apex_ptx::walk::Program;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,9 +13,6 @@ pub(super) struct Followed {
     pub(super) touches: Touches,
     /// Where each variable of its module is thought to lie.
     pub(super) variables: Vec<u64>,
-    /// For how long it may run.
-    pub(super) program: Option<Program>,
-    pub(super) multiprocessors: u32,
 }
 
 /// What is known of a kernel.
@@ -28,7 +24,6 @@ struct Question {
     image: Arc<Image>,
     name: String,
     capability: u32,
-    multiprocessors: u32,
     parameters: Vec<(u32, u32)>,
     epoch: u64,
 }
@@ -53,7 +48,7 @@ static SETTLED: AtomicU64 = AtomicU64::new(0);
 const STACK: usize = 4 << 20;
 
 /// How many answers were given so far.
-pub(super) fn settled() -> u64 {
+pub(crate) fn settled() -> u64 {
     SETTLED.load(Ordering::SeqCst)
 }
 
@@ -86,9 +81,8 @@ pub(super) fn ask(
     }
     let epoch = EPOCH.load(Ordering::SeqCst);
     let question = question(function, node, driver).map(|(image, name)| {
-        let [capability, multiprocessors] = device(driver);
-        let parameters = parameters.to_vec();
-        Question { handle, image, name, capability, multiprocessors, parameters, epoch }
+        let (capability, parameters) = (capability(driver), parameters.to_vec());
+        Question { handle, image, name, capability, parameters, epoch }
     });
     let Some(question) = question else {
         with(|kernels| kernels.known.insert(handle, Some(Err(Barrier::Text))));
@@ -144,23 +138,22 @@ fn text(name: *const core::ffi::c_char) -> Option<String> {
     name.to_str().ok().map(str::to_owned)
 }
 
-/// Capability, and the number of multiprocessors, of the current device.
-fn device(driver: &Driver) -> [u32; 2] {
+/// The capability of the current device.
+fn capability(driver: &Driver) -> u32 {
     const MAJOR: u32 = 75;
     const MINOR: u32 = 76;
-    const MULTIPROCESSORS: u32 = 16;
     let mut device = 0;
     // SAFETY: valid places for the answers.
     unsafe {
         if (driver.cuCtxGetDevice)(&raw mut device) != CUDA_SUCCESS {
-            return [0, 1];
+            return 0;
         }
         let attribute = |which: u32| {
             let mut value = 0;
             let result = (driver.cuDeviceGetAttribute)(&raw mut value, which, device);
             if result == CUDA_SUCCESS { value.unsigned_abs() } else { 0 }
         };
-        [10 * attribute(MAJOR) + attribute(MINOR), attribute(MULTIPROCESSORS).max(1)]
+        10 * attribute(MAJOR) + attribute(MINOR)
     }
 }
 
@@ -192,9 +185,7 @@ fn follow(question: &Question) -> Answer {
         return Err(Barrier::Text);
     }
     let variables = touches.variables().map(|name| question.image.variable(name)).collect();
-    let program = Program::new(kernel, module.variables());
-    let multiprocessors = question.multiprocessors;
-    Ok(Arc::new(Followed { touches, variables, program, multiprocessors }))
+    Ok(Arc::new(Followed { touches, variables }))
 }
 
 fn with<T>(look: impl FnOnce(&mut Kernels) -> T) -> T {

@@ -7,8 +7,8 @@ use super::beneath;
 use crate::{Position, has_sent, position, queue};
 use apex_core::time;
 use apex_cuda::types::*;
+use apex_policy::duel::Form;
 use apex_policy::sampling::is_affordable;
-use apex_policy::specialise::Form;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 

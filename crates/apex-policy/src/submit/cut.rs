@@ -1,6 +1,7 @@
 //! Where a piece of waiting launches ends.
 //!
-//! A loop of few launches ends after a power of two of its turns. Anything else ends where its own words say so, as in
+//! A loop of few launches ends after a power of two of its turns, and its turns are counted from the same launch on
+//! wherever the queue came upon them. Anything else ends where its own words say so, as in
 //! a store that finds equal stretches of files: whatever came before, the end is at the same launch. So the pieces of a
 //! program's step are few and come again in every step.
 
@@ -19,10 +20,16 @@ const ENDS: u64 = 32;
 pub fn cut(words: &[u64], is_all: bool) -> Option<usize> {
     let words = &words[..words.len().min(MOST)];
     if let Some((turn, run)) = turns(words) {
-        let is_rest = is_all && run == words.len();
+        // More may stand behind so many.
+        if is_all && run == words.len() && run < MOST {
+            return Some(run);
+        }
+        let first = least_rotation(&words[..turn]);
+        if first > 0 {
+            return Some(first);
+        }
         let powers = std::iter::successors(Some(turn), |length| length.checked_mul(2));
-        let length = powers.take_while(|&length| length <= run).last().unwrap_or(turn);
-        return Some(if is_rest { run } else { length });
+        return powers.take_while(|&length| length <= run).last();
     }
     let by_words = (LEAST_BY_WORDS..words.len()).find(|&nth| ends(words[nth - 1], words[nth]));
     match by_words {
@@ -39,6 +46,13 @@ fn turns(words: &[u64]) -> Option<(usize, usize)> {
         let run = turn + same.count();
         (run >= 2 * turn && run >= LEAST_BY_WORDS).then_some((turn, run))
     })
+}
+
+/// Where a turn is thought to begin: the rotation of it that comes first by the order of words.
+fn least_rotation(turn: &[u64]) -> usize {
+    let rotated = |begin: usize| turn[begin..].iter().chain(&turn[..begin]);
+    (1..turn.len())
+        .fold(0, |least, begin| if rotated(begin).lt(rotated(least)) { begin } else { least })
 }
 
 /// Whether a piece ends before `next`, of two words that follow each other.
@@ -59,10 +73,28 @@ mod tests {
     fn a_loop_ends_after_a_power_of_two_of_its_turns() {
         assert_eq!(cut(&[7; 100], false), Some(64));
         assert_eq!(cut(&[7; 300], false), Some(128));
-        let turn = words(3, 1);
-        let looped: Vec<u64> = turn.iter().copied().cycle().take(100).collect();
+        let looped: Vec<u64> = [3, 5, 9].into_iter().cycle().take(100).collect();
         assert_eq!(cut(&looped, false), Some(96));
-        assert_eq!(cut(&looped[1..], false), Some(96));
+        // The program waits, but the loop goes on behind what is looked at.
+        let looped: Vec<u64> = [3, 5, 9].into_iter().cycle().take(200).collect();
+        assert_eq!(cut(&looped, true), Some(96));
+    }
+
+    #[test]
+    fn turns_begin_at_the_same_launch_wherever_they_are_come_upon() {
+        let looped: Vec<u64> = [9, 3, 5, 3, 7].into_iter().cycle().take(200).collect();
+        for begin in 0..20 {
+            let mut at = begin;
+            let mut sizes = Vec::new();
+            while at + 20 < looped.len() {
+                let length = cut(&looped[at..], false).expect("a loop");
+                sizes.push((at % 5, length));
+                at += length;
+            }
+            let whole: Vec<_> = sizes.iter().filter(|(_, length)| *length >= 10).collect();
+            assert!(!whole.is_empty() && whole.iter().all(|(phase, _)| *phase == 1), "{sizes:?}");
+            assert!(sizes.len() - whole.len() <= 1, "{sizes:?}");
+        }
     }
 
     #[test]

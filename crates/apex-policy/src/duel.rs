@@ -1,4 +1,5 @@
-//! Two forms of a kernel, in turns, until the faster one is known.
+//! Two forms of the same work, in turns, until the faster one is known: a kernel and the same compiled for its scalars, or
+//! a chain of launches and the same with branches.
 //!
 //! Both are timed in the same calls' order, original, rewritten, rewritten, original, so that neither profits from what
 //! came before. The rewritten form wins where its median is lower by more than [`LEAST_GAIN`] and by more than chance
@@ -9,6 +10,8 @@
 const COLD: u32 = 2;
 /// Times of each form before anything is decided.
 const FEWEST: usize = 8;
+/// Calls that are timed before anything can be decided: where times become known late, so many may be on their way.
+pub const FIRST_TURNS: usize = 2 * (COLD as usize + FEWEST);
 /// Times of each form after which it is decided in any case.
 const MOST: usize = 48;
 /// Times of each form that are kept of a winner.
@@ -26,7 +29,7 @@ const LOOK_EVERY: u64 = 512;
 pub enum Form {
     /// As the program has it.
     Original,
-    /// As it was written again.
+    /// As apex has written it again.
     Rewritten,
 }
 
@@ -50,7 +53,7 @@ pub enum Verdict {
     Lost,
 }
 
-/// The two forms of one kernel for one kind of call.
+/// The two forms of one kernel for one kind of call, or of one sequence of launches.
 #[derive(Clone, Debug)]
 pub struct Duel {
     original: Vec<u64>,
