@@ -1,9 +1,9 @@
 // Six programs with independent branches, in the manner of GrCUDA's benchmarks. Each is written once: which lane a kernel
 // stands on, and which lane waits for which. In the form `stream` all lanes are one stream; in the form `graph` they are
-// captured as branches of one graph, as somebody would write it by hand. Under `apex run --fast=launch,overlap` the first
-// form is to come near the second.
+// captured as branches of one graph, as somebody would write it by hand; in the form `graph8` eight turns are. Under `apex run
+// --fast=launch,overlap` the first form is to come near the second.
 //
-//   overlap PROGRAM stream|graph SCALE TURNS
+//   overlap PROGRAM stream|graph|graph8 SCALE TURNS
 //
 // Prints the time of a turn in microseconds, the best of five rounds, and a hash of all results.
 
@@ -336,12 +336,12 @@ static const Program programs[] = {
 };
 
 int main(int count, char **words) {
-    if (count != 5) return fprintf(stderr, "overlap PROGRAM stream|graph small|large TURNS\n"), 2;
+    if (count != 5) return fprintf(stderr, "overlap PROGRAM stream|graph|graph8 small|large TURNS\n"), 2;
     const Program *program = nullptr;
     for (auto &one : programs)
         if (!strcmp(one.name, words[1])) program = &one;
-    bool branches = !strcmp(words[2], "graph"), large = !strcmp(words[3], "large");
-    int turns = atoi(words[4]), size = program ? (large ? program->large : program->size) : 0;
+    bool branches = !strncmp(words[2], "graph", 5), large = !strcmp(words[3], "large");
+    int turns = atoi(words[4]), at_once = !strcmp(words[2], "graph8") ? 8 : 1, size = program ? (large ? program->large : program->size) : 0;
     if (!program || turns < 1) return fprintf(stderr, "there is no such program\n"), 2;
     if (large) blocks = 1056;
     Lanes lanes(branches);
@@ -355,7 +355,7 @@ int main(int count, char **words) {
     if (branches) {
         cudaGraph_t captured;
         CHECK(cudaStreamBeginCapture(lanes.on(0), cudaStreamCaptureModeThreadLocal));
-        program->step(lanes, size);
+        for (int turn = 0; turn < at_once; turn++) program->step(lanes, size);
         CHECK(cudaStreamEndCapture(lanes.on(0), &captured));
         CHECK(cudaGraphInstantiateWithFlags(&graph, captured, 0));
     }
@@ -365,7 +365,7 @@ int main(int count, char **words) {
     float best = 1e30f;
     for (int round = 0; round < 6; round++) {
         CHECK(cudaEventRecord(begin, lanes.on(0)));
-        for (int turn = 0; turn < turns; turn++) {
+        for (int turn = 0; turn < turns; turn += graph ? at_once : 1) {
             if (graph) CHECK(cudaGraphLaunch(graph, lanes.on(0)));
             else program->step(lanes, size);
         }

@@ -18,7 +18,7 @@
 #   memory     memory handed out again against the driver's; a Thrust loop, programs of FOREIGN's group alloc, frameworks
 #              with pools of their own, programs that fill the device alone and two at a time (5 minutes)
 #   l2         a hot set beside a stream: which hints keep it in the L2 cache, and what they cost (1 minute)
-#   overlap    six programs with branches: one stream, a graph by hand, one stream under --fast=launch,overlap (2 minutes)
+#   overlap    six programs with branches: one stream, a graph by hand, one stream under --fast=launch,overlap (3 minutes)
 #
 # BUNDLE is what `cargo xtask bundle` made. What a part says is kept as OUT/PART.txt, its raw results beside it in
 # OUT/PART/; the ends of all of them are printed last.
@@ -139,7 +139,7 @@ l2() {
 
 overlap() {
     timeout 60 nvcc -arch=sm_90 -O3 -o six "$device/overlap.cu"
-    timeout 120 python3 "$device/overlap.py" --apex "$apex" --program ./six
+    timeout 180 python3 "$device/overlap.py" --apex "$apex" --program ./six --rounds 2 --budget-seconds 170
 }
 
 for part in "$@"; do
@@ -157,5 +157,5 @@ for part in "$@"; do
 done
 for part in "$@"; do
     echo "== $part"
-    tail -25 "$out/$part.txt"
+    tail -45 "$out/$part.txt"
 done
