@@ -28,8 +28,8 @@ pub(crate) use piece::{Launched, Piece, Placing};
 
 /// What lies beneath.
 static BENEATH: OnceLock<Driver> = OnceLock::new();
-/// Branches are launched wherever hazards allow it, whether or not they pay.
-static IS_ALWAYS: AtomicBool = AtomicBool::new(false);
+/// Branches and chain take turns for ever.
+static IS_ENDLESS: AtomicBool = AtomicBool::new(false);
 
 /// Puts this layer upon the driver's functions.
 ///
@@ -51,9 +51,9 @@ pub(crate) fn is_raised() -> bool {
     BENEATH.get().is_some()
 }
 
-/// For tests: branches are launched wherever hazards allow it.
-pub fn always() {
-    IS_ALWAYS.store(true, Ordering::Relaxed);
+/// For tests: branches and chain take turns for ever, whether or not branches pay.
+pub fn endless() {
+    IS_ENDLESS.store(true, Ordering::Relaxed);
 }
 
 /// In a child of `fork` nothing is noted: who held a lock is not there, and nothing waits there either.
@@ -67,9 +67,9 @@ fn is_child() -> bool {
     IS_CHILD.load(Ordering::Relaxed)
 }
 
-/// Whether branches are launched wherever hazards allow it.
-pub(crate) fn is_always() -> bool {
-    IS_ALWAYS.load(Ordering::Relaxed)
+/// Whether branches and chain take turns for ever.
+pub(crate) fn is_endless() -> bool {
+    IS_ENDLESS.load(Ordering::Relaxed)
 }
 
 fn beneath() -> &'static Driver {

@@ -92,7 +92,7 @@ impl Way {
             Way::Bare | Way::Shim | Way::OneProcessor => "launch",
         };
         let fast = Fast::parse(words).map_err(anyhow::Error::msg)?;
-        apex_fast::overlap_always();
+        apex_fast::overlap_endless();
         // SAFETY: the addresses are a driver's, and this is done once in a process.
         unsafe {
             apex_fast::raise(&mut addresses, fast);

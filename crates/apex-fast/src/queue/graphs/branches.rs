@@ -7,7 +7,7 @@
 use super::super::ring::Entry;
 use super::executable::{Executable, launched};
 use crate::counts::{COUNTERS, add};
-use crate::overlap::{Piece, is_always};
+use crate::overlap::{Piece, is_endless};
 use apex_cuda::Driver;
 use apex_cuda::types::*;
 use apex_policy::duel::{Duel, FIRST_TURNS, Form, Turn, Verdict};
@@ -60,16 +60,14 @@ impl Branches {
 
     /// How these launches go.
     pub(super) fn turn(&mut self, entries: &[&Entry]) -> Turn {
-        let turn = if is_always() {
-            Turn { form: Form::Rewritten, is_timed: false }
-        } else {
-            self.duel.turn(self.pending.len() < FIRST_TURNS)
-        };
+        let can_time = is_endless() || self.pending.len() < FIRST_TURNS;
+        let turn = self.duel.turn(can_time);
         if turn.form == Form::Rewritten && !self.holds(entries) {
             add(&COUNTERS.overlap_fell_back, entries.len() as u64);
             return Turn { form: Form::Original, is_timed: false };
         }
-        turn
+        // Where no time is told, nobody wins.
+        Turn { is_timed: turn.is_timed && !is_endless(), ..turn }
     }
 
     /// Whether these launches may run as the branches order them.
