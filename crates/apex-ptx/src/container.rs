@@ -1,6 +1,6 @@
-//! The PTX texts inside a fatbin, each with the architecture it was compiled for.
+//! The PTX texts and the machine code inside a fatbin, each with the architecture it was compiled for.
 //!
-//! Containers come from programs' files: nothing in them is trusted, and what cannot be read is passed over. Texts are
+//! Containers come from programs' files: nothing in them is trusted, and what cannot be read is passed over. Both are
 //! packed with LZ4 or zstd, or not at all.
 
 use std::io::Read;
@@ -57,6 +57,17 @@ pub fn running(bytes: &[u8], device: u32) -> Vec<String> {
         None => texts.iter().map(|(one, _)| *one).filter(|&one| one <= device).max(),
     };
     texts.into_iter().filter_map(|(one, text)| (Some(one) == chosen).then_some(text)).collect()
+}
+
+/// Calls `visit` with each cubin for an architecture, 90 for `sm_90`, until it wants no more.
+pub fn cubins(bytes: &[u8], architecture: u32, visit: &mut dyn FnMut(&[u8]) -> bool) {
+    let mut wants = true;
+    each_entry(bytes, &mut |entry, kind| {
+        let is_wanted = || number::<4>(entry, 28) == Some(u64::from(architecture));
+        if wants && kind == KIND_CUBIN && is_wanted() {
+            wants = unpacked(entry).is_none_or(|(_, cubin)| visit(&cubin));
+        }
+    });
 }
 
 /// The architectures of all machine code.
@@ -137,12 +148,17 @@ fn entry(bytes: &[u8]) -> Option<(u64, usize)> {
 
 /// Architecture and text of an entry that is one.
 fn text(entry: &[u8]) -> Option<(u32, String)> {
+    let (architecture, bytes) = unpacked(entry)?;
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    Some((architecture, String::from_utf8_lossy(&bytes[..end]).into_owned()))
+}
+
+/// Architecture and bytes of an entry.
+fn unpacked(entry: &[u8]) -> Option<(u32, Vec<u8>)> {
     let header = number::<4>(entry, 4)?;
     let (packed, flags) = (number::<4>(entry, 16)?, number::<8>(entry, 40)?);
     let (architecture, unpacked) = (number::<4>(entry, 28)? as u32, number::<8>(entry, 56)?);
-    let bytes = unpack(&entry[header as usize..], packed, flags, unpacked)?;
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    Some((architecture, String::from_utf8_lossy(&bytes[..end]).into_owned()))
+    Some((architecture, unpack(&entry[header as usize..], packed, flags, unpacked)?))
 }
 
 fn unpack(payload: &[u8], packed: u64, flags: u64, unpacked: u64) -> Option<Vec<u8>> {

@@ -6,9 +6,7 @@
 use apex_exec::zoo;
 use apex_policy::predict::features::{FNV_START, fnv};
 use apex_policy::predict::question::Mix;
-use apex_ptx::cfg::Graph;
-use apex_ptx::code::Code;
-use apex_ptx::mix::{self, Category};
+use apex_ptx::totals;
 use apex_ptx::tree::{Function, Item};
 use apex_ptx::walk::Program;
 use std::collections::BTreeMap;
@@ -43,53 +41,19 @@ pub(crate) fn of_module(ptx: &str) -> BTreeMap<String, Text> {
         let name = function.name.to_string();
         let identity = fnv(hash, name.as_bytes());
         let program = Program::new(function, module.variables());
-        (name, Text { mix: of_function(function), identity, program })
+        (name, Text { mix: Mix::from_counts(&totals::of_function(function)), identity, program })
     };
     functions.map(text).collect()
-}
-
-fn of_function(function: &Function) -> Mix {
-    let counts = mix::Mix::of(function);
-    let of = |categories: &[Category]| {
-        let sum: u64 = categories.iter().map(|category| counts.count(*category)).sum();
-        u32::try_from(sum).unwrap_or(u32::MAX)
-    };
-    Mix {
-        total: u32::try_from(counts.total()).unwrap_or(u32::MAX),
-        float32: of(&[Category::Float32]),
-        float64: of(&[Category::Float64]),
-        float16: of(&[Category::Float16]),
-        tensor: of(&[Category::Tensor]),
-        special: of(&[Category::SpecialFunction]),
-        integer: of(&[Category::Integer, Category::Compare]),
-        convert: of(&[Category::Convert]),
-        load_global: of(&[Category::LoadGlobal, Category::Texture, Category::AsyncCopy]),
-        store_global: of(&[Category::StoreGlobal]),
-        load_shared: of(&[Category::LoadShared]),
-        store_shared: of(&[Category::StoreShared]),
-        local: of(&[Category::Local]),
-        atomic: of(&[Category::AtomicGlobal, Category::AtomicShared]),
-        exchange: of(&[Category::Warp]),
-        barrier: of(&[Category::Barrier]),
-        control: of(&[Category::Control]),
-        loops: loops(function),
-        global_bytes: u32::try_from(counts.global_bytes).unwrap_or(u32::MAX),
-    }
-}
-
-/// Edges that lead back in the text: every loop has one at least.
-fn loops(function: &Function) -> u32 {
-    let Ok(code) = Code::new(function) else { return 0 };
-    let graph = Graph::new(&code);
-    let back = graph.blocks.iter().enumerate().flat_map(|(place, block)| {
-        block.successors.iter().filter(move |next| next.index() <= place)
-    });
-    back.count() as u32
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_name_the_same_kinds() {
+        assert_eq!(totals::NAMES, Mix::NAMES);
+    }
 
     #[test]
     fn the_example_is_counted() {
