@@ -38,6 +38,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
+use std::time::Duration;
 
 pub(crate) fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
     if is_document_alone(arguments) {
@@ -184,6 +185,7 @@ fn equip(
     let words = program::texts(&arguments.command);
     let mut recording = Recording::start(rings, session, id, &words);
     recording.predict_with(models.at_hand());
+    recording.read_code_for(Duration::from_secs_f64(knobs.code_seconds.min(3600.0)));
     Ok((command, Beside { signals, recording, models, sharing, clocks }))
 }
 

@@ -172,6 +172,10 @@ facts! {
         hash: u64,
         /// File it was loaded from, if it was one.
         file: String,
+        /// Executable or library in whose memory it lies, if it lies in one.
+        object: String,
+        /// Where it lies there: bytes from where that begins in memory.
+        within: u64,
     }
     /// What a launch passed: the first one of its kernel and shape, where launches are looked at closely.
     "passed" Passed {
@@ -183,6 +187,10 @@ facts! {
         values: Vec<u64>,
         /// Bytes of the allocation that each points to; 0 for what points to none.
         bytes: Vec<u64>,
+        /// The words of eight bytes of longer parameters, one parameter after the other, as many as are looked at.
+        inside: Vec<u64>,
+        /// Bytes of the allocation that each of these points to.
+        inside_bytes: Vec<u64>,
     }
     /// A graph made ready to launch.
     "graph" Graph {

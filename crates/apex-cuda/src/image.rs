@@ -56,6 +56,12 @@ pub fn identify_at(address: *const c_void) -> Option<Image> {
     image_of(&memory, kind, length)
 }
 
+/// Where the image at an address lies itself: a wrapper is followed to its fatbin.
+pub fn place_of(address: *const c_void) -> Option<u64> {
+    let (Memory(start), ..) = locate(address)?;
+    Some(start)
+}
+
 /// A copy of the image at an address, unless it is longer than `most`.
 pub fn copy_at(address: *const c_void, most: usize) -> Option<(ImageKind, Vec<u8>)> {
     let (memory, kind, length) = locate(address)?;

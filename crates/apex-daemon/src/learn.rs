@@ -276,10 +276,15 @@ fn median(mut errors: Vec<f32>) -> f64 {
 }
 
 fn asked_kernel(facts: &facts::Kernel, basis: TimeBasis) -> Kernel {
-    let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     let idle = u64::from(basis == TimeBasis::EventPairIdle);
+    let identity = fnv(FNV_START ^ facts.image_hash ^ idle, facts.name.as_bytes());
+    Kernel { identity, ..plain_kernel(facts) }
+}
+
+/// What the driver says of a kernel.
+pub(crate) fn plain_kernel(facts: &facts::Kernel) -> Kernel {
+    let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     Kernel {
-        identity: fnv(FNV_START ^ facts.image_hash ^ idle, facts.name.as_bytes()),
         registers: small(facts.registers),
         static_shared: small(facts.static_shared),
         max_dynamic_shared: small(facts.max_dynamic_shared),
@@ -290,7 +295,7 @@ fn asked_kernel(facts: &facts::Kernel, basis: TimeBasis) -> Kernel {
 }
 
 /// A device that no model knows, by what it says of itself.
-fn guessed(device: &facts::Device) -> Option<Device> {
+pub(crate) fn guessed(device: &facts::Device) -> Option<Device> {
     let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     let (sms, clock) = (small(device.sms), small(device.clock_khz));
     Some(Device::from_attributes(chip(device)?, sms, clock, BYTES_PER_SECOND, device.l2))

@@ -9,6 +9,8 @@
 
 pub mod advice;
 pub mod check;
+pub mod code;
+pub mod code_document;
 pub mod collect;
 mod columns;
 mod contain;
@@ -27,6 +29,7 @@ pub mod lease;
 pub mod live;
 mod memory;
 pub mod names;
+mod object;
 pub mod palette;
 pub mod progress;
 pub mod read;

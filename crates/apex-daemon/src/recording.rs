@@ -5,6 +5,8 @@
 //! ([`crate::store::destination`]); then, or when a ring could not be read, the directory of the rings stays, so that
 //! a later apex command finishes the session ([`crate::recover`]).
 
+use crate::code;
+use crate::code_document::{self, CODE_FILE, CodeDocument};
 use crate::collect::{Collector, pace, ring_files};
 use crate::document::write_document;
 use crate::fast;
@@ -49,6 +51,8 @@ pub struct Owner {
 /// Name of that document.
 pub const OWNER_FILE: &str = "owner.json";
 
+/// How long the end of a session reads the code of kernels, unless it is told otherwise.
+const CODE_TIME: Duration = Duration::from_secs(10);
 /// A cost of recording is told of so many measurements or more.
 const LEAST_MEASURED: u64 = 30;
 
@@ -71,6 +75,7 @@ pub struct Recording {
     batch: Vec<Row>,
     named: HashSet<(u32, u32)>,
     ended: HashSet<u32>,
+    code_time: Duration,
     looked: Instant,
     wait: Duration,
     shown: Instant,
@@ -145,6 +150,7 @@ impl Recording {
             batch: Vec::new(),
             named: HashSet::new(),
             ended: HashSet::new(),
+            code_time: CODE_TIME,
             looked: Instant::now(),
             wait: Duration::ZERO,
             shown: Instant::now(),
@@ -160,6 +166,11 @@ impl Recording {
         if let Err(error) = self.learner.answer_in(&self.rings) {
             self.notes.push(format!("programs predict without the trees: {error}"));
         }
+    }
+
+    /// Reads the code of kernels for so long at the end.
+    pub fn read_code_for(&mut self, time: Duration) {
+        self.code_time = time;
     }
 
     /// Looks at all rings once; says how long to wait until the next time.
@@ -246,11 +257,11 @@ impl Recording {
         self.record.own = self.own();
         self.record.fast = self.fast();
         let mut summary = self.summary(wall_ns, MOST_ROWS);
-        work::complete(&mut summary, self.collector.known(), &self.rings, &mut self.names);
+        let code = self.read_code(&mut summary);
         self.record.own = summary.own.clone();
         self.record.devices = summary.devices.iter().map(|device| device.name.clone()).collect();
         self.record.driver.clone_from(&summary.driver);
-        let lies = self.keep_documents(rows, &summary, &mut said);
+        let lies = self.keep_documents(rows, &summary, code.as_ref(), &mut said);
         summary.own.kept = match lies {
             Lies::InPlace => Kept::InPlace,
             Lies::Aside => Kept::Waits(self.rings.clone()),
@@ -285,13 +296,34 @@ impl Recording {
     }
 
     /// Writes facts and documents, the documents last and where all of the session is: they make it one.
-    fn keep_documents(&self, rows: Lies, summary: &Summary, said: &mut Vec<String>) -> Lies {
+    /// Reads the code of kernels where launches were looked at closely, and adds to the summary what they do.
+    fn read_code(&mut self, summary: &mut Summary) -> Option<CodeDocument> {
+        let known = self.collector.known();
+        if known.processes.iter().all(|process| process.passed.is_empty()) {
+            return None;
+        }
+        let end = Instant::now() + self.code_time;
+        let codes = code::read(known, &self.rings, end);
+        work::complete(summary, known, &codes, &mut self.names);
+        Some(code_document::of_session(known, &codes, end))
+    }
+
+    fn keep_documents(
+        &self,
+        rows: Lies,
+        summary: &Summary,
+        code: Option<&CodeDocument>,
+        said: &mut Vec<String>,
+    ) -> Lies {
         let Some(session) = &self.session else { return Lies::Nowhere };
         let destination = Destination::of(session, &self.rings);
         let (facts, facts_error) =
             destination.put(|folder| write_facts(folder, self.collector.known()));
         let write = |folder: &Path| {
             write_document(&folder.join("summary.json"), summary)?;
+            if let Some(code) = code {
+                write_document(&folder.join(CODE_FILE), code)?;
+            }
             write_document(&folder.join("session.json"), &self.record)
         };
         let (documents, documents_error) = match rows.max(facts) {

@@ -1,25 +1,20 @@
 //! What launches do: operations and bytes of one execution of each kernel and shape, and the roofline above them.
 //!
-//! Where launches were looked at closely, the code of kernels lies beside the rings, and of each shape it is told what the
-//! first launch passed. Its warps are walked through the PTX with that ([`apex_ptx::walk`]). What cannot be known so is
+//! Where launches were looked at closely, it is told of each shape what the first launch passed. Its warps are walked
+//! through the kernel's PTX ([`crate::code`]) with that ([`apex_ptx::walk`]). What cannot be known so is
 //! said with its reason, never guessed: nobody here reads machine code, and how often a loop turns may depend on data.
 
+use crate::code::Codes;
+use crate::code_document::parameters;
 use crate::contain::contained;
 use crate::known::{Known, KnownProcess};
 use crate::names::Demangled;
 use crate::summarise::peaks::{bytes_per_second, double_flops_per_second, flops_per_second};
 use crate::summary::{ConfigSummary, Summary, Work};
-use apex_core::facts::{Device, Image, Kernel, Passed, image_file};
-use apex_core::small_file;
-use apex_cuda::image::{ImageKind, identify};
-use apex_ptx::container;
-use apex_ptx::tree::{Item, Module};
+use apex_core::facts::{Device, Kernel, Passed};
 use apex_ptx::walk::{Counts, Launch, Program, walk};
 use std::collections::HashMap;
-use std::path::Path;
 
-/// The most bytes of an image that are read.
-const LARGEST_IMAGE: u64 = 64 << 20;
 /// Bytes of a sector: memory moves no less.
 const SECTOR: f64 = 32.0;
 const LANES: u64 = 32;
@@ -27,17 +22,16 @@ const LANES: u64 = 32;
 /// A configuration as a summary names it: name, grid, block, cluster, dynamic shared memory.
 type Shape = (String, Vec<u64>);
 
-/// Completes the summary with what its configurations do; `rings` has the code of kernels beside the rings. Where
-/// launches were not looked at closely nothing is said.
-pub(crate) fn complete(summary: &mut Summary, known: &Known, rings: &Path, names: &mut Demangled) {
+/// Completes the summary with what its configurations do, by the code of kernels. Where launches were not looked at
+/// closely nothing is said.
+pub(crate) fn complete(summary: &mut Summary, known: &Known, codes: &Codes, names: &mut Demangled) {
     let launches = launches(known, names);
     if launches.is_empty() {
         return;
     }
-    let mut code = Code { folder: rings, modules: HashMap::new() };
     for config in &mut summary.configs {
         let work = match launches.get(&shape_of(config)) {
-            Some(launch) => launch.work(config, &mut code),
+            Some(launch) => launch.work(config, codes),
             None => Err("what its launches passed was not seen".into()),
         };
         match work {
@@ -74,16 +68,14 @@ fn shape_of(config: &ConfigSummary) -> Shape {
 }
 
 impl First<'_> {
-    fn work(&self, config: &ConfigSummary, code: &mut Code<'_>) -> Result<Work, String> {
+    fn work(&self, config: &ConfigSummary, codes: &Codes) -> Result<Work, String> {
         let mut devices = self.process.devices.values();
         let device = devices.next().filter(|_| devices.next().is_none());
-        let image = self.process.images.values().find(|image| image.hash == self.kernel.image_hash);
-        let image = image.ok_or("its code was loaded unseen")?;
-        let counts = contained(|| {
-            let program = code.program(image, self.kernel)?;
-            self.walked(config, &program, device.map_or(1, |device| device.sms))
-        });
-        let counts = counts?;
+        let code = codes.get(&(self.kernel.image_hash, self.kernel.name.clone()));
+        let code = code.ok_or("its code was loaded unseen")?;
+        let program = code.program.as_ref().ok_or_else(|| code.untold.clone())?;
+        let sms = device.map_or(1, |device| device.sms);
+        let counts = contained(|| self.walked(config, program, sms))?;
         if counts.tensor > 0.0 {
             return Err("it uses matrix instructions, whose operations are not counted".into());
         }
@@ -100,13 +92,9 @@ impl First<'_> {
         program: &Program,
         sms: u64,
     ) -> Result<Counts, String> {
-        let Passed { values, bytes, .. } = self.passed;
-        let sizes = self.kernel.parameters.chunks_exact(2).map(|pair| pair[1]);
-        if program.pointers().len() != values.len() || sizes.len() != values.len() {
-            return Err("its PTX has other parameters than the driver says".into());
-        }
-        let value = |(value, size): (&u64, u64)| (size <= 8).then_some(*value);
-        let parameters: Vec<Option<u64>> = values.iter().zip(sizes).map(value).collect();
+        let parameters = parameters(program, self.kernel, self.passed)
+            .ok_or("its PTX has other parameters than the driver says")?;
+        let bytes = &self.passed.bytes;
         let block = config.block.map(u32::from);
         let (blocks, warps) = blocks_and_warps(config);
         let resident = config.fit.as_ref().map_or(1, |fit| fit.blocks_per_sm.max(1));
@@ -158,65 +146,14 @@ fn work(config: &ConfigSummary, counts: &Counts, device: Option<&Device>) -> Wor
     }
 }
 
-/// The code of kernels, read once.
-struct Code<'a> {
-    folder: &'a Path,
-    /// Modules of each image with their architectures, or why there are none.
-    modules: HashMap<u64, Result<Vec<(u32, Module)>, String>>,
-}
-
-impl Code<'_> {
-    /// The kernel's text, ready to be walked.
-    fn program(&mut self, image: &Image, kernel: &Kernel) -> Result<Program, String> {
-        let folder = self.folder;
-        let modules = self.modules.entry(image.hash).or_insert_with(|| modules(folder, image));
-        let modules = modules.as_ref().map_err(Clone::clone)?;
-        let architecture = u32::try_from(kernel.ptx_version).unwrap_or(0);
-        // A text that is an image of its own is what ran, whatever it was written for.
-        let is_own = |number: u32| number == architecture || number == ANY;
-        let own = modules.iter().filter(|(number, _)| is_own(*number));
-        let mut found = own.filter_map(|(_, module)| {
-            let function = module.items.iter().find_map(|item| match item {
-                Item::Function(function) if *function.name == *kernel.name => Some(function),
-                _ => None,
-            });
-            Program::new(function?, module.variables())
-        });
-        found.next().ok_or_else(|| {
-            format!("its image has no PTX of it for compute_{architecture}, and machine code is not read")
-        })
-    }
-}
-
-/// Stands for the architecture of PTX that is an image of its own.
-const ANY: u32 = 0;
-
-/// Reads an image: the bytes that the driver was given, or the file that it was named.
-fn modules(folder: &Path, image: &Image) -> Result<Vec<(u32, Module)>, String> {
-    if image.kind == "cubin" {
-        return Err("it was loaded as machine code, which is not read".into());
-    }
-    let read = |path: &Path| small_file::read(path, LARGEST_IMAGE).ok();
-    let is_whole = |bytes: &Vec<u8>| identify(bytes).is_some_and(|found| found.hash == image.hash);
-    let kept = read(&folder.join(image_file(image.hash))).filter(is_whole);
-    let bytes = kept.or_else(|| read(Path::new(&image.file)).filter(is_whole));
-    let bytes = bytes.ok_or("its code was not kept")?;
-    let texts = match identify(&bytes) {
-        Some(found) if found.kind == ImageKind::Ptx => {
-            vec![(ANY, String::from_utf8_lossy(&bytes[..found.length]).into_owned())]
-        }
-        Some(found) => container::texts(&bytes[..found.length]),
-        None => Vec::new(),
-    };
-    let parsed = |(number, text): (u32, String)| Some((number, apex_ptx::parse(&text).ok()?));
-    Ok(texts.into_iter().filter_map(parsed).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::code;
     use crate::summary::GpuTime;
+    use apex_core::facts::{Image, image_file};
     use apex_cuda::image::hash;
+    use std::time::{Duration, Instant};
 
     const PTX: &str = include_str!("../../../tests/programs/demo.ptx");
 
@@ -246,7 +183,8 @@ mod tests {
         process.kernels.insert(3, facts);
         let shape = vec![4, 1, 1, 256, 1, 1, 0, 0, 0, 0];
         let bytes = values.iter().map(|value| if *value > 1 << 32 { 1 << 20 } else { 0 }).collect();
-        let passed = Passed { kernel: 3, shape: shape.clone(), values: values.into(), bytes };
+        let values = values.into();
+        let passed = Passed { kernel: 3, shape: shape.clone(), values, bytes, ..Passed::default() };
         process.passed.insert((3, shape), passed);
         let config = ConfigSummary {
             name: kernel.into(),
@@ -265,7 +203,8 @@ mod tests {
             std::fs::write(folder.path().join(image_file(hash)), bytes).unwrap();
         }
         let mut summary = Summary { configs: vec![config], ..Summary::default() };
-        complete(&mut summary, known, folder.path(), &mut Demangled::default());
+        let codes = code::read(known, folder.path(), Instant::now() + Duration::from_secs(240));
+        complete(&mut summary, known, &codes, &mut Demangled::default());
         summary.configs.remove(0)
     }
 
@@ -294,18 +233,17 @@ mod tests {
             found.work_unknown.unwrap_or_default()
         };
         let code = PTX.as_bytes();
-        let (mut known, config) = session(code, "vector_add", &ADDED, &SIZES);
+        let (known, config) = session(code, "vector_add", &ADDED, &SIZES);
         let with = |more: &str| {
             why(&known, ConfigSummary { name: more.into(), ..config.clone() }, Some(code))
         };
         assert!(with("other").contains("was not seen"));
         assert!(why(&known, config.clone(), None).contains("was not kept"));
         // A file that was cut short is none.
-        assert!(
-            why(&known, config.clone(), Some(&code[..code.len() / 2])).contains("was not kept")
-        );
-        known.processes[0].images.get_mut(&1).unwrap().kind = "cubin".into();
-        assert!(why(&known, config.clone(), Some(code)).contains("machine code"));
+        assert!(why(&known, config, Some(&code[..code.len() / 2])).contains("was not kept"));
+        let cubin = include_bytes!("../../apex-ptx/tests/machine/known.cubin");
+        let (known, config) = session(cubin, "straight", &ADDED[..2], &SIZES[..2]);
+        assert!(why(&known, config, Some(cubin)).contains("machine code"));
         let (known, config) = session(code, "vector_add", &ADDED[..3], &SIZES[..3]);
         assert!(why(&known, config, Some(code)).contains("other parameters"));
         let (known, config) = session(code, "no_such_kernel", &ADDED, &SIZES);

@@ -1,7 +1,7 @@
 //! What advice needs beyond a plain record: what launches pass, what uploads contain, and the code of kernels.
 //!
 //! Of every launch the pointers are noted; of the first one of each kernel and shape all that it passes, because with the
-//! kernel's text that tells what its warps do. The text is kept beside the rings, up to [`MOST_CODE`] of it.
+//! kernel's text that tells what its warps do. Code that lies in no file is kept beside the rings, up to [`MOST_CODE`] of it.
 //!
 //! Off unless it is asked for (`APEX_DETAIL`), and then not on the way of a launch. Where it is on, a launch takes a lock and an upload a system call and an allocation: a program is looked at closely
 //! then, and its report says what that cost.
@@ -55,8 +55,10 @@ pub(crate) fn image_loaded(image: *const c_void, hash: u64) {
         return;
     }
     let left = MOST_CODE.saturating_sub(CODE.load(Ordering::Relaxed));
-    if let Some(rings) = knobs().rings.as_deref() {
-        CODE.fetch_add(images::keep(rings, image, hash, left), Ordering::Relaxed);
+    if let Some(rings) = knobs().rings.as_deref()
+        && images::within_object(image).is_none()
+    {
+        CODE.fetch_add(images::keep(rings, image, hash, left, |_| true), Ordering::Relaxed);
     }
 }
 
@@ -111,8 +113,15 @@ fn is_first(kernel: KernelId, shape: LaunchShape) -> bool {
     passed.len() < MOST_SHAPES && passed.insert((kernel.0, shape))
 }
 
+/// What a launch passes: parameters of eight bytes or fewer, and the words of longer ones.
+#[derive(Debug, Default, PartialEq)]
+struct Values {
+    small: Vec<u64>,
+    inside: Vec<u64>,
+}
+
 /// The driver is asked for the allocation of each value that can be an address. No lock is held: it may call back.
-fn tell_passed(kernel: KernelId, shape: &LaunchShape, values: Vec<u64>) {
+fn tell_passed(kernel: KernelId, shape: &LaunchShape, values: Values) {
     let bytes_at = |&value: &u64| {
         let (mut base, mut bytes): (CUdeviceptr, usize) = (0, 0);
         // SAFETY: valid places for the answers; an address that belongs to nothing is refused.
@@ -126,38 +135,51 @@ fn tell_passed(kernel: KernelId, shape: &LaunchShape, values: Vec<u64>) {
             } == CUDA_SUCCESS;
         if found { bytes as u64 } else { 0 }
     };
+    let Values { small: values, inside } = values;
     let bytes = values.iter().map(bytes_at).collect();
+    let inside_bytes = inside.iter().map(bytes_at).collect();
     let LaunchShape { grid, block, cluster, dynamic_shared } = *shape;
     let sides = grid.into_iter().chain(block.map(u32::from)).chain(cluster.map(u32::from));
     let shape = sides.chain([dynamic_shared]).map(u64::from).collect();
-    tell(&Fact::Passed(Passed { kernel: u64::from(kernel.0), shape, values, bytes }));
+    let kernel = u64::from(kernel.0);
+    tell(&Fact::Passed(Passed { kernel, shape, values, bytes, inside, inside_bytes }));
 }
 
-/// The values of parameters of eight bytes or fewer, and 0 for others; none where memory is not there.
-fn find_values(arguments: u64, sizes: &[u32]) -> Option<Vec<u64>> {
+/// Words of long parameters that are told of one launch at most.
+const MOST_INSIDE: usize = 64;
+
+/// What a launch passes, with 0 for parameters that are longer; none where memory is not there.
+fn find_values(arguments: u64, sizes: &[u32]) -> Option<Values> {
     let mut places = vec![0; 8 * sizes.len()];
     if foreign::read(arguments, &mut places) < places.len() {
         return None;
     }
-    let is_small = |size: u32| (1..=8).contains(&size);
-    let small = words(&places).zip(sizes).filter(|(_, size)| is_small(**size));
-    let pieces: Vec<Piece> =
-        small.map(|(address, &size)| Piece { address, bytes: size as usize }).collect();
+    let mut left = MOST_INSIDE;
+    let mut piece = |(address, &size): (u64, &u32)| {
+        let whole = size as usize;
+        let bytes = if whole <= 8 { whole } else { 8 * left.min(whole / 8) };
+        left -= if whole <= 8 { 0 } else { bytes / 8 };
+        Piece { address, bytes }
+    };
+    let pieces: Vec<Piece> = words(&places).zip(sizes).map(&mut piece).collect();
     let mut read = vec![0; pieces.iter().map(|piece| piece.bytes).sum()];
     if !foreign::gather(&pieces, &mut read) {
         return None;
     }
     let mut rest = &read[..];
-    let value = |&size: &u32| {
+    let mut values = Values::default();
+    for (piece, &size) in pieces.iter().zip(sizes) {
+        let (own, others) = rest.split_at(piece.bytes);
         let mut whole = [0; 8];
-        if is_small(size) {
-            let (own, others) = rest.split_at(size as usize);
+        if size <= 8 {
             whole[..own.len()].copy_from_slice(own);
-            rest = others;
+        } else {
+            values.inside.extend(words(own));
         }
-        u64::from_le_bytes(whole)
-    };
-    Some(sizes.iter().map(value).collect())
+        values.small.push(u64::from_le_bytes(whole));
+        rest = others;
+    }
+    Some(values)
 }
 
 /// A copy has been made: notes a digest of the bytes of an upload. Called before the upload itself is recorded; the
@@ -311,7 +333,7 @@ mod tests {
         ];
         let sizes = [8, 4, 16, 1];
         let found = find_values(places.as_mut_ptr() as u64, &sizes);
-        assert_eq!(found, Some(vec![a, 7, 0, 3]));
+        assert_eq!(found, Some(Values { small: vec![a, 7, 0, 3], inside: vec![1, 2] }));
         places[1] = core::ptr::without_provenance_mut(16);
         assert_eq!(find_values(places.as_mut_ptr() as u64, &sizes), None);
         assert_eq!(find_values(16, &sizes), None);

@@ -16,6 +16,7 @@ use crate::state::{
 };
 use apex_core::event::Direction;
 use apex_core::outputs::hash;
+use apex_cuda::image::ImageKind;
 use apex_cuda::types::*;
 
 /// Images beyond this size are libraries whose kernels nobody tunes.
@@ -92,6 +93,6 @@ pub(crate) fn image_loaded(image: *const c_void, hash: u64) {
     if extras::has(Extra::Outputs)
         && let Some(folder) = knobs().outputs.as_deref()
     {
-        images::keep(folder, image, hash, LARGEST_IMAGE);
+        images::keep(folder, image, hash, LARGEST_IMAGE, |kind| kind != ImageKind::Cubin);
     }
 }

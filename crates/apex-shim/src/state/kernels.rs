@@ -8,6 +8,7 @@
 use crate::driver::driver;
 use crate::state::{
     handles::Handles,
+    images::within_object,
     lock::{Lock, locked},
     process::{self, tell},
 };
@@ -15,7 +16,7 @@ use apex_core::KernelId;
 use apex_core::facts::{self, Fact};
 use apex_cuda::image::ImageKind;
 use apex_cuda::types::{
-    CUDA_ERROR_INVALID_HANDLE, CUDA_SUCCESS, CUdevice, CUfunction, CUkernel, c_char,
+    CUDA_ERROR_INVALID_HANDLE, CUDA_SUCCESS, CUdevice, CUfunction, CUkernel, c_char, c_void,
 };
 use core::ffi::CStr;
 use std::collections::HashMap;
@@ -43,8 +44,16 @@ pub(crate) fn known(function: CUfunction) -> Option<KernelId> {
     KERNELS.get(function as u64).map(KernelId)
 }
 
+/// Where an image was loaded from.
+pub(crate) enum Source {
+    /// A file of its own.
+    File(String),
+    /// The program's memory.
+    Memory(*const c_void),
+}
+
 /// An image of code was loaded under this handle. Returns its number in this process.
-pub(crate) fn loaded(handle: u64, kind: ImageKind, bytes: u64, hash: u64, file: String) -> u32 {
+pub(crate) fn loaded(handle: u64, kind: ImageKind, bytes: u64, hash: u64, source: Source) -> u32 {
     let known = with_register(|register| {
         let next = register.image_ids.len() as u64 + 1;
         let id = *register.image_ids.entry((hash, bytes)).or_insert(next);
@@ -60,7 +69,11 @@ pub(crate) fn loaded(handle: u64, kind: ImageKind, bytes: u64, hash: u64, file: 
         ImageKind::Fatbin | ImageKind::Wrapper => "fatbin",
         ImageKind::Ptx => "ptx",
     };
-    tell(&Fact::Image(facts::Image { id, kind: kind.into(), bytes, hash, file }));
+    let (file, (object, within)) = match source {
+        Source::File(file) => (file, Default::default()),
+        Source::Memory(image) => (String::new(), within_object(image).unwrap_or_default()),
+    };
+    tell(&Fact::Image(facts::Image { id, kind: kind.into(), bytes, hash, file, object, within }));
     u32::try_from(id).unwrap_or(0)
 }
 

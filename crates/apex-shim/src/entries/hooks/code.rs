@@ -2,7 +2,7 @@
 
 use super::answer::answer;
 use crate::aspects::{self, Code, Note};
-use crate::state::kernels;
+use crate::state::kernels::{self, Source};
 use apex_core::event::{Life, ObjectKind, What};
 use apex_cuda::image::{self, Image};
 use apex_cuda::types::*;
@@ -87,7 +87,7 @@ fn loaded_data(result: CUresult, object: ObjectKind, handle: u64, image: *const 
     if let Some(known) = known {
         aspects::image_loaded(image, known.hash);
     }
-    loaded(object, handle, known, String::new())
+    loaded(object, handle, known, Source::Memory(image))
 }
 
 /// # Safety
@@ -100,12 +100,12 @@ unsafe fn loaded_file(
     file: *const c_char,
 ) -> Note {
     if result != CUDA_SUCCESS || file.is_null() {
-        return loaded(object, handle, None, String::new());
+        return loaded(object, handle, None, Source::File(String::new()));
     }
     // SAFETY: the driver has opened the file of this name.
     let path = unsafe { CStr::from_ptr(file) }.to_string_lossy().into_owned();
     let image = open_again(&path).and_then(|file| image::identify_file(&file));
-    loaded(object, handle, image, path)
+    loaded(object, handle, image, Source::File(path))
 }
 
 /// Opens a file that the driver reads. What gives its bytes once (a pipe, a device) is left alone: to open
@@ -115,9 +115,9 @@ pub(super) fn open_again(path: &str) -> Option<File> {
     file.metadata().is_ok_and(|about| about.is_file()).then_some(file)
 }
 
-fn loaded(object: ObjectKind, handle: u64, image: Option<Image>, file: String) -> Note {
+fn loaded(object: ObjectKind, handle: u64, image: Option<Image>, source: Source) -> Note {
     let (bytes, hash) = image.map_or((0, 0), |image| (image.length as u64, image.hash));
-    let image = image.map_or(0, |image| kernels::loaded(handle, image.kind, bytes, hash, file));
+    let image = image.map_or(0, |image| kernels::loaded(handle, image.kind, bytes, hash, source));
     Note::plain(What::Load { object, image, handle, bytes, hash })
 }
 
