@@ -7,6 +7,8 @@
 #   boundary   counts against CUPTI, equal outputs, what apex costs (4 minutes)
 #   executor   operations checked, then against cuBLASLt and PyTorch; races looked for (5 minutes)
 #   rows       times and counters to train from (8 minutes; see collect.sh)
+#   programs-rows
+#              times of real programs to train from: PyTorch, JAX, CuPy, Triton, and those of FOREIGN, if there are any (5 minutes)
 #   sharing    a program that answers requests beside one that trains (8 minutes)
 #   advice     advice on a training script, its numbers against ncu's; blocks it recommends, tried (4 minutes)
 #   roofline   what launches do, against their sources and ncu's counts; what they reach of the roof (3 minutes)
@@ -50,6 +52,11 @@ executor() {
 
 rows() {
     "$device/collect.sh" "$bundle" . 16000 1100 300
+}
+
+programs-rows() {
+    timeout 330 python3 "$device/program_rows.py" --bundle "$bundle" --out . ${FOREIGN:+--foreign "$FOREIGN"} \
+        --groups "${FOREIGN_GROUPS:-}" --seconds "${ROWS_SECONDS:-290}"
 }
 
 sharing() {

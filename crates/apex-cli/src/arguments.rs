@@ -478,9 +478,12 @@ pub(crate) struct Collect {
     /// Go on where an interrupted collection stopped.
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Take the times of a session instead.
+    /// Take the times of a session instead; may be given several times. Each is a program by its folder's name.
     #[arg(long, value_name = "SESSION", conflicts_with_all = ["ncu", "resume"])]
-    pub(crate) from: Option<String>,
+    pub(crate) from: Vec<String>,
+    /// Only put the pieces together that lie beside the file: FILE with the ending NUMBER.piece.
+    #[arg(long, conflicts_with_all = ["from", "ncu", "resume"])]
+    pub(crate) join: bool,
     /// Read hardware counters of so many points by ncu, and add them to the rows of the file.
     #[arg(long, value_name = "POINTS", num_args = 0..=1, default_missing_value = "1000")]
     pub(crate) ncu: Option<usize>,

@@ -6,6 +6,8 @@ use crate::arguments::{Collect, Fit, Train};
 use anyhow::{Context, Result, bail};
 use apex_bench::arguments::DeviceWord;
 use apex_core::event::What;
+use apex_daemon::code_document::{CODE_FILE, CodeDocument, ReadKernel, SeenLaunch};
+use apex_daemon::document::document;
 use apex_daemon::progress::Progress;
 use apex_daemon::read::Stored;
 use apex_daemon::scratch::Scratch;
@@ -17,18 +19,21 @@ use apex_policy::predict::features::{FNV_START, fnv};
 use apex_train::collect::{self, Plan};
 use apex_train::fit::{News, Options, Report, fit};
 use apex_train::ncu::{self, Profiled};
-use apex_train::rows::{self, Row};
-use apex_train::session_rows::SessionRows;
+use apex_train::rows::{self, Pieces, Row};
+use apex_train::session_rows::{Seen, SessionRows, Told};
 use apex_train::{card, models};
 use serde_json::json;
 use std::process::{Command, ExitCode};
 
 pub(crate) fn train(arguments: &Train) -> Result<ExitCode> {
     match arguments {
-        Train::Collect(collect) => match (&collect.from, collect.ncu) {
-            (Some(session), _) => from_session(collect, session),
-            (None, Some(points)) => counters(collect, points),
-            (None, None) => measure(collect),
+        Train::Collect(collect) => match collect.ncu {
+            _ if collect.join => {
+                report_collected(collect, &Pieces::resume(&collect.output).finish()?)
+            }
+            _ if !collect.from.is_empty() => from_sessions(collect),
+            Some(points) => counters(collect, points),
+            None => measure(collect),
         },
         Train::Fit(arguments) => train_models(arguments),
         Train::Foresee(arguments) => foresee::foresee(arguments),
@@ -89,12 +94,33 @@ fn counters(arguments: &Collect, points: usize) -> Result<ExitCode> {
     report_collected(arguments, &rows::read(&arguments.output)?)
 }
 
-fn from_session(arguments: &Collect, session: &str) -> Result<ExitCode> {
+fn from_sessions(arguments: &Collect) -> Result<ExitCode> {
     let setup = UserSetup::read();
     setup.recover();
-    let mut stored = Stored::open(&setup.sessions.find(Some(session))?)?;
+    let mut rows = Vec::new();
+    for session in &arguments.from {
+        let found = Stored::open(&setup.sessions.find(Some(session))?).map(rows_of);
+        match found {
+            Ok(found) => rows.extend(found),
+            Err(error) if arguments.from.len() > 1 => say(&error.to_string()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if rows.is_empty() {
+        bail!("no session has GPU times; record one with apex run --timing full");
+    }
+    // Rows of one kernel beside each other pack best.
+    rows.sort_by(|a, b| (&a.kernel, &a.source).cmp(&(&b.kernel, &b.source)));
+    rows::write(&arguments.output, &rows)?;
+    report_collected(arguments, &rows)
+}
+
+fn rows_of(mut stored: Stored) -> Vec<Row> {
     let known = stored.known();
     let mut found = SessionRows::default();
+    if let Ok(code) = document::<CodeDocument>(&stored.directory.join(CODE_FILE)) {
+        take_code(&mut found, code);
+    }
     stored.rows(&mut Progress::on_stderr(), |row, _| {
         if let What::GpuTime { kernel, shape, nanos, basis } = &row.what
             && let Some(kernel) = known.kernel(row.process, kernel.0)
@@ -110,12 +136,22 @@ fn from_session(arguments: &Collect, session: &str) -> Result<ExitCode> {
     let processes = known.processes.iter().filter_map(|process| process.process.as_ref());
     let driver = processes.map(|process| process.driver_version).find(|version| *version > 0);
     let driver = u32::try_from(driver.unwrap_or(0)).unwrap_or(0);
-    let rows = found.rows(&stored.record.id, driver);
-    if rows.is_empty() {
-        bail!("the session has no GPU times; record it with apex run --timing full");
+    let folder = stored.directory.file_name().map(|name| name.to_string_lossy().into_owned());
+    let seconds = stored.record.started_unix_ns / 1_000_000_000;
+    found.rows(&folder.unwrap_or(stored.record.id), driver, seconds)
+}
+
+/// What was read of kernels and seen of launches.
+fn take_code(found: &mut SessionRows, code: CodeDocument) {
+    for ReadKernel { image, name, totals, machine, .. } in code.kernels {
+        found.told.insert((image, name), Told { mix: totals, machine });
     }
-    rows::write(&arguments.output, &rows)?;
-    report_collected(arguments, &rows)
+    for launch in code.launches {
+        let SeenLaunch { image, name, shape, sizes, values, bytes, inside, inside_bytes, walked } =
+            launch;
+        let seen = Seen { sizes, values, bytes, inside, inside_bytes, walked };
+        found.seen.insert(((image, name), shape), seen);
+    }
 }
 
 /// Writes the card of the rows, and says what was collected.
@@ -125,13 +161,16 @@ fn report_collected(arguments: &Collect, rows: &[Row]) -> Result<ExitCode> {
     let mut kernels: Vec<&str> = rows.iter().map(|row| row.kernel.as_str()).collect();
     kernels.sort_unstable();
     kernels.dedup();
+    let with =
+        |column: fn(&Row) -> &String| rows.iter().filter(|row| !column(row).is_empty()).count();
     let with_counters = rows.iter().filter(|row| row.sm_throughput.is_some()).count();
     let device = rows.first().map_or("", |row| row.device.as_str());
     let file = arguments.output.display();
     if arguments.json {
         let document = json!({
             "file": arguments.output, "rows": rows.len(), "kernels": kernels.len(),
-            "with_counters": with_counters, "device": device,
+            "with_counters": with_counters, "with_code": with(|row| &row.mix),
+            "with_walks": with(|row| &row.walked), "with_arguments": with(|row| &row.sizes), "device": device,
         });
         println!("{}", serde_json::to_string_pretty(&document)?);
     } else {

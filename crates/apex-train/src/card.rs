@@ -51,7 +51,7 @@ fn text(name: &str, bytes: &[u8], rows: &[Row]) -> String {
          launches back to back and the caches as the launch before left them, clocks not locked; `repeat_ns` is the \
          same launch measured again. Counters are ncu's with `--clock-control none --cache-control none`. Operations \
          and bytes are counted exactly from each configuration; `apex train collect --from` makes rows of sessions, \
-         which have neither.\n\nColumns: {}.\n",
+         which have neither, and arguments and code where launches were looked at closely.\n\nColumns: {}.\n",
         words(runs),
         COLUMNS.join(", ")
     );

@@ -54,7 +54,7 @@ macro_rules! columns {
 }
 
 columns! {
-    /// What was measured: `zoo`, or the session.
+    /// What was measured: `zoo`, or the program of a session by the name of the session's folder.
     source: String;
     /// The program's name of the kernel, the same for all its variants; what a split by kernel goes by.
     kernel: String;
@@ -108,6 +108,8 @@ columns! {
     carveout: i32;
     /// Counts of the instruction mix, in the order of its names, with commas.
     mix: String;
+    /// The operations of its machine code, as `apex_ptx::machine` writes them; empty where it was not read.
+    machine: String;
     /// Counts of what one of its warps does, in the order of their names, with commas; empty where nobody walked.
     walked: String;
     /// What the configuration was asked for by name, for people.
@@ -116,6 +118,11 @@ columns! {
     integers: String;
     /// Bytes of the allocations that pointer arguments fall in, in their order, with commas.
     allocations: String;
+    /// Sizes of its parameters in bytes, with commas; empty where nobody asked.
+    sizes: String;
+    /// The words of parameters that are longer than eight bytes, with commas; `@` and its bytes for what points to an
+    /// allocation.
+    inside: String;
     /// Whether the work is known.
     work_known: bool;
     /// Arithmetic operations.
@@ -128,6 +135,12 @@ columns! {
     bytes_written: f64;
     /// Blocks on one multiprocessor as the driver says; 0 if it was not asked.
     driver_blocks_per_sm: u32;
+    /// How times were taken: `events` or `cupti`.
+    basis: String;
+    /// Its place among the configurations of its session, by their first times.
+    order: u32;
+    /// The first time in nanoseconds; 0 where only the median was kept.
+    first_ns: f64;
     /// Runs that were timed.
     runs: u32;
     /// Median time in nanoseconds.
