@@ -12,6 +12,7 @@ mod calls;
 pub mod child;
 mod collect;
 mod exec;
+mod history;
 mod kernels;
 mod launch;
 mod libraries;

@@ -5,6 +5,7 @@
 //! our occupancy the driver's, beside each model a plain way to compute the same.
 
 use crate::arguments::BenchPredict;
+use crate::history;
 use crate::models::found;
 use crate::report::{Bar, Report};
 use anyhow::Result;
@@ -32,6 +33,8 @@ const OCCUPANCY_NANOS: f64 = 20.0;
 const SMALL_NANOS: f64 = 100.0;
 const TREES_MICROS: f64 = 10.0;
 const LARGE_MICROS: f64 = 100.0;
+const OPEN_MILLIS: f64 = 5.0;
+const LOOK_UP_NANOS: f64 = 1_000.0;
 
 const CLASSES: usize = Acquaintance::ALL.len();
 
@@ -61,6 +64,7 @@ pub(crate) fn measure(arguments: &BenchPredict) -> Result<Report> {
     let walked = times.of_trees(&asked, &trees);
     let (shipped, eighteen) = times.of_large_networks(&asked, &large, &largest);
     times.of_whole_answers(&asked, &small, &trees);
+    let (opened, looked_up) = times.of_history()?;
 
     let bars = vec![
         Bar::at_most("cached prediction".into(), cached, "ns", CACHED_NANOS),
@@ -74,6 +78,8 @@ pub(crate) fn measure(arguments: &BenchPredict) -> Result<Report> {
             "µs",
             LARGE_MICROS,
         ),
+        Bar::at_most("history of 100,000 kernels opened".into(), opened / 1e6, "ms", OPEN_MILLIS),
+        Bar::at_most("kernel looked up in it".into(), looked_up, "ns", LOOK_UP_NANOS),
     ];
     Ok(Report { bench: "predict", device, driver, rows: times.table, bars, notes })
 }
@@ -199,6 +205,26 @@ impl Times {
         let what = format!("large network, {} parameters, int8", largest.parameters());
         self.keep(&what, eighteen, "the same in single precision", Some(single));
         (shipped, eighteen)
+    }
+
+    /// What earlier runs measured: opened, and a kernel looked up.
+    fn of_history(&mut self) -> Result<(f64, f64)> {
+        let found = history::measure(self.rounds)?;
+        let (opened, lines) = found.open;
+        self.keep(
+            "history of 100,000 kernels, opened",
+            opened,
+            "their lines of JSON read",
+            Some(lines),
+        );
+        let (looked_up, mapped) = found.find;
+        self.keep(
+            "a kernel looked up in it",
+            looked_up,
+            "std HashMap of all of them",
+            Some(mapped),
+        );
+        Ok((opened, looked_up))
     }
 
     /// An answer from all that is known, in the program and in the daemon.

@@ -48,6 +48,9 @@ pub(crate) enum Verb {
     Train(Train),
     /// Say what a launch will do: occupancy, time, throughput, and how sure that is.
     Predict(Predict),
+    /// What earlier runs measured of kernels, which later runs begin with.
+    #[command(subcommand)]
+    History(History),
     /// Run programs together on a virtual GPU under a scheduling policy, and say what each gets.
     Sim(Sim),
     /// Try what makes a program's kernels faster without changing the program, and write down what wins.
@@ -458,6 +461,49 @@ pub(crate) enum Train {
         seed: u64,
         #[arg(long, value_enum)]
         device: DeviceWord,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum History {
+    /// List what is remembered, what was seen last first.
+    List {
+        /// Only kernels whose names have this in them.
+        #[arg(long, value_name = "PART")]
+        kernel: Option<String>,
+        /// Lines at most.
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        /// Print all of it as a JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write what is remembered as lines of JSON, a kernel each.
+    Export {
+        /// Only kernels whose names have this in them.
+        #[arg(long, value_name = "PART")]
+        kernel: Option<String>,
+        /// File to write; standard output if left out.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Remember what was exported elsewhere, or rows of `apex train collect`.
+    Import {
+        /// Files of lines, or of rows with the ending .parquet.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Folder of another history, such as that of the models that come with apex.
+        #[arg(long, value_name = "DIR")]
+        into: Option<PathBuf>,
+    },
+    /// Forget kernels.
+    Forget {
+        /// Those whose names have this in them.
+        #[arg(long, value_name = "PART")]
+        kernel: Option<String>,
+        /// All of them.
+        #[arg(long)]
+        all: bool,
     },
 }
 

@@ -4,6 +4,7 @@
 
 use apex_bench::models::folder;
 use apex_core::knobs::Knobs;
+use apex_daemon::history::History;
 use apex_daemon::learn::AtHand;
 use apex_daemon::speech::say;
 use apex_policy::predict::network::SmallNetwork;
@@ -59,6 +60,12 @@ impl FollowedModels {
     /// Where they lie.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
+    }
+
+    /// What comes with the models of kernels that many programs have.
+    pub(crate) fn histories(&self) -> Vec<History> {
+        let shipped = self.folder.as_deref().map(History::open);
+        shipped.and_then(|read| read.map_err(|why| say(&why)).ok()).into_iter().collect()
     }
 
     /// What a learner asks.

@@ -16,6 +16,7 @@ mod doctor;
 mod environment;
 mod followed_models;
 mod frameworks;
+mod history;
 mod layout;
 mod lower;
 mod manual;
@@ -88,6 +89,7 @@ fn carry_out(arguments: Arguments) -> ExitCode {
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
         Verb::Train(train) => train::train(&train),
         Verb::Predict(predict) => predict::predict(&predict),
+        Verb::History(verb) => history::history(&verb),
         Verb::Sim(arguments) => sim::sim(&arguments),
         Verb::Tune(tune) => tune::tune(&tune),
         Verb::Lower(lower) => lower::lower_file(&lower),

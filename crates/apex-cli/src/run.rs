@@ -185,6 +185,11 @@ fn equip(
     let words = program::texts(&arguments.command);
     let mut recording = Recording::start(rings, session, id, &words);
     recording.predict_with(models.at_hand());
+    if knobs.history
+        && let Some(folder) = setup.sessions.own_place()
+    {
+        recording.remember_in(folder, models.histories());
+    }
     recording.read_code_for(Duration::from_secs_f64(knobs.code_seconds.min(3600.0)));
     Ok((command, Beside { signals, recording, models, sharing, clocks }))
 }

@@ -121,6 +121,8 @@ knobs! {
     cupti: Option<PathBuf> = None, "APEX_CUPTI";
     /// 1 records the pointers that launches pass and digests of what is uploaded too; set by `apex run --mode advise`.
     detail: bool = false, "APEX_DETAIL", internal;
+    /// 0 neither uses nor keeps what was measured of kernels in other runs; see `apex history`.
+    history: bool = true, "APEX_HISTORY";
     /// Seconds that the end of a session with advice may read the code of kernels and walk through it.
     code_seconds: f64 = 10.0, "APEX_CODE_SECONDS";
     /// Events that one thread's ring holds; a power of two.

@@ -6,11 +6,16 @@
 //! Times of launches that found their stream idle hold the wait for the launch too; they are predicted from
 //! their own kind, or one would spoil the other.
 //!
+//! What earlier runs measured of a kernel ([`crate::history`]) is learned when its first launch is seen.
+//!
 //! A program that wants predictions has small models only. So every configuration that it launches is answered here
 //! once by the trees, and the answer goes to the page that the program reads ([`apex_core::answer_page`]). The large
 //! network is not asked: on launches that neither has seen, it is farther off than the trees, and so is the middle
 //! of both (`apex bench predict --truth`).
 
+mod remembered;
+
+use crate::history::{History, Past, Timed};
 use crate::known::Known;
 use crate::row::Row;
 use crate::summarise::chip;
@@ -20,11 +25,13 @@ use apex_core::event::{KernelId, LaunchShape, TimeBasis, What};
 use apex_core::facts;
 use apex_models::Reader;
 use apex_policy::Carveout;
-use apex_policy::predict::answer::{Knowledge, Models, Prediction};
+use apex_policy::predict::answer::{Knowledge, Models, Prediction, Source};
 use apex_policy::predict::features::{FNV_START, fnv};
 use apex_policy::predict::network::SmallNetwork;
 use apex_policy::predict::question::{Device, Kernel, Question};
+use apex_policy::predict::repeats::{self, Repeat};
 use apex_policy::predict::trees::Trees;
+use remembered::{Place, Remembered};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::Path;
@@ -37,6 +44,8 @@ const MOST_ANSWERS: usize = 1 << 14;
 /// Errors that are kept for the medians; later ones replace none.
 const MOST_ERRORS: usize = 1 << 16;
 const MOST_ERRORS_OF_KERNEL: usize = 1 << 10;
+/// Half of an 80 % interval, in log2, of what only an earlier run measured: no narrower, because runs differ.
+const FROM_EARLIER: f32 = 0.06;
 /// What memory gives where the driver does not say.
 const BYTES_PER_SECOND: f32 = 1e12;
 
@@ -80,6 +89,7 @@ pub struct Learner {
     kernels: HashMap<String, Judged>,
     answers: Option<Writer>,
     answered: HashSet<u64>,
+    remembered: Remembered,
 }
 
 /// What was said of one kernel and what was measured.
@@ -111,7 +121,19 @@ impl Learner {
             kernels: HashMap::new(),
             answers: None,
             answered: HashSet::new(),
+            remembered: Remembered::default(),
         }
+    }
+
+    /// Begins with what earlier runs measured; of several histories the first that knows a kernel is believed.
+    pub fn recall_from(&mut self, histories: Vec<History>) {
+        self.remembered = Remembered::of(histories);
+    }
+
+    /// What later runs may begin with, measured on this day since 1970.
+    #[must_use]
+    pub fn pasts(&self, day: u32) -> Vec<Past> {
+        self.remembered.pasts(day, |key| self.knowledge.repeats.find(key))
     }
 
     /// Answers the programs of a session from here on, whose rings are in `directory`. Without trees there is
@@ -139,11 +161,15 @@ impl Learner {
             return None;
         }
         let device = self.device(device_facts)?;
+        let place = place(known, row.process, facts, device_facts, basis);
+        self.recall(&place, &device, basis);
         let kernel = asked_kernel(facts, basis);
         let question = question(&device, &kernel, &shape);
         let prediction = self.foretell(&question);
         self.knowledge.learn(&question, nanos as f32);
-        self.configurations.insert(apex_policy::predict::repeats::key(&question));
+        let key = repeats::key(&question);
+        self.remembered.measured(&place, &shape, key);
+        self.configurations.insert(key);
         self.judge(&facts.name, &prediction, nanos as f32);
         let (kernel, device) = (facts.name.clone(), device_facts.name.clone());
         Some(Foreseen { kernel, device, shape, prediction, measured_ns: nanos, basis })
@@ -170,7 +196,9 @@ impl Learner {
             return;
         }
         let Some(device) = self.device(device_facts) else { return };
-        let kernel = asked_kernel(facts, TimeBasis::EventPair);
+        let basis = TimeBasis::EventPair;
+        self.recall(&place(known, row.process, facts, device_facts, basis), &device, basis);
+        let kernel = asked_kernel(facts, basis);
         let nanos = self.foretell(&question(&device, &kernel, shape)).time.nanos;
         // A page that cannot be written is as good as none: the programs have their guesses.
         if let Some(answers) = &mut self.answers
@@ -184,13 +212,33 @@ impl Learner {
         self.models.devices.get(&device.name).copied().or_else(|| guessed(device))
     }
 
+    /// Learns what earlier runs measured of a kernel, the first time it is seen.
+    fn recall(&mut self, place: &Place<'_>, device: &Device, basis: TimeBasis) {
+        for earlier in self.remembered.recalled(place) {
+            let kernel = asked_kernel(place.kernel, basis);
+            let shape = earlier.shape();
+            let question = question(device, &kernel, &shape);
+            self.knowledge.learn(&question, earlier.nanos);
+            let key = repeats::key(&question);
+            let (nanos, half_width, count) = (earlier.nanos, earlier.half_width, earlier.count);
+            let half_width = half_width.max(FROM_EARLIER);
+            self.knowledge.repeats.restore(key, Repeat { nanos, half_width, count });
+            self.remembered.is_from_earlier(key);
+        }
+    }
+
     fn foretell(&mut self, question: &Question<'_>) -> Prediction {
         let AtHand { small, trees, .. } = &mut self.models;
         let models = Models {
             small: small.as_mut().map(|reader| reader.get()),
             trees: trees.as_mut().map(|reader| reader.get()),
         };
-        self.knowledge.predict(question, models)
+        let mut prediction = self.knowledge.predict(question, models);
+        let source = &mut prediction.time.source;
+        if *source == Source::Repeat && self.remembered.knows(repeats::key(question)) {
+            *source = Source::History;
+        }
+        prediction
     }
 
     fn judge(&mut self, kernel: &str, prediction: &Prediction, measured: f32) {
@@ -263,6 +311,19 @@ impl Judged {
             median_error: median(self.errors.clone()),
         }
     }
+}
+
+fn place<'a>(
+    known: &Known,
+    process: u32,
+    kernel: &'a facts::Kernel,
+    device: &'a facts::Device,
+    basis: TimeBasis,
+) -> Place<'a> {
+    let process = known.process(process).and_then(|process| process.process.as_ref());
+    let driver = process.map_or(0, |process| process.driver_version);
+    let driver = u32::try_from(driver).unwrap_or(0);
+    Place { kernel, device: &device.name, driver, timed: Timed::of(basis) }
 }
 
 fn question<'a>(device: &'a Device, kernel: &'a Kernel, shape: &LaunchShape) -> Question<'a> {
@@ -360,6 +421,36 @@ mod tests {
             (summary.kernels[1].predicted.as_ref(), summary.predicted.unwrap().timed),
             (None, 3)
         );
+    }
+
+    #[test]
+    fn a_later_run_begins_with_what_an_earlier_one_measured() {
+        let mut known = known();
+        known.processes[0].kernels.get_mut(&1).unwrap().image_hash = 9;
+        let mut first = Learner::default();
+        for nanos in [7_000, 7_100, 6_900] {
+            first.take(&known, &row(10, nanos, TimeBasis::EventPair));
+        }
+        first.take(&known, &row(10, 11_000, TimeBasis::EventPairIdle));
+        let folder = tempfile::tempdir().unwrap();
+        crate::history::keep(folder.path(), &first.pasts(20_000)).unwrap();
+
+        let mut later = Learner::default();
+        later.recall_from(vec![History::open(folder.path()).unwrap()]);
+        let foreseen = later.take(&known, &row(10, 7_050, TimeBasis::EventPair)).unwrap();
+        let time = foreseen.prediction.time;
+        assert_eq!(time.source, Source::History);
+        assert!((time.nanos / 7_000.0 - 1.0).abs() < 0.02 && time.low < 6_900.0, "{time:?}");
+        // What was measured in this run is a repeat, and what was timed otherwise is another thing.
+        let again = later.take(&known, &row(10, 7_050, TimeBasis::EventPair)).unwrap();
+        assert_eq!(again.prediction.time.source, Source::Repeat);
+        let idle = later.take(&known, &row(10, 11_000, TimeBasis::EventPairIdle)).unwrap();
+        assert_eq!(idle.prediction.time.source, Source::History);
+        assert!((idle.prediction.time.nanos / 11_000.0 - 1.0).abs() < 0.01);
+        // Changed code is another kernel.
+        known.processes[0].kernels.get_mut(&1).unwrap().image_hash = 10;
+        let changed = later.take(&known, &row(10, 7_000, TimeBasis::EventPair)).unwrap();
+        assert_ne!(changed.prediction.time.source, Source::History);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::code_document::{self, CODE_FILE, CodeDocument};
 use crate::collect::{Collector, pace, ring_files};
 use crate::document::write_document;
 use crate::fast;
+use crate::history::{self, History};
 use crate::known::Known;
 use crate::learn::{AtHand, Learner};
 use crate::live::{self, INTERVAL, LEAST_INTERVAL, LIVE_PROCESSES, LIVE_ROWS, Snapshot};
@@ -76,6 +77,8 @@ pub struct Recording {
     named: HashSet<(u32, u32)>,
     ended: HashSet<u32>,
     code_time: Duration,
+    /// Folder of the history that this session is added to.
+    history: Option<PathBuf>,
     looked: Instant,
     wait: Duration,
     shown: Instant,
@@ -151,6 +154,7 @@ impl Recording {
             named: HashSet::new(),
             ended: HashSet::new(),
             code_time: CODE_TIME,
+            history: None,
             looked: Instant::now(),
             wait: Duration::ZERO,
             shown: Instant::now(),
@@ -166,6 +170,17 @@ impl Recording {
         if let Err(error) = self.learner.answer_in(&self.rings) {
             self.notes.push(format!("programs predict without the trees: {error}"));
         }
+    }
+
+    /// Begins with what the history in `folder` knows, then with those of `shipped`; what this session measures is kept
+    /// in `folder` when it ends.
+    pub fn remember_in(&mut self, folder: &Path, shipped: Vec<History>) {
+        let own = History::open(folder).unwrap_or_else(|why| {
+            self.notes.push(why);
+            History::default()
+        });
+        self.learner.recall_from(std::iter::once(own).chain(shipped).collect());
+        self.history = Some(folder.to_owned());
     }
 
     /// Reads the code of kernels for so long at the end.
@@ -269,6 +284,11 @@ impl Recording {
         };
         if lies != Lies::InPlace {
             summary.own.not_kept = summary.own.events;
+        }
+        if let Some(folder) = &self.history
+            && let Err(error) = history::keep(folder, &self.learner.pasts(today()))
+        {
+            said.push(format!("what was measured is not remembered: {error}"));
         }
         self.remove_rings(lies, &mut said);
         (summary, said)
@@ -576,4 +596,8 @@ fn name_kernels(store: &mut EventStore, named: &mut HashSet<(u32, u32)>, known: 
 pub(crate) fn boot_id() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
+}
+/// Days since 1970.
+fn today() -> u32 {
+    u32::try_from(wall_nanos() / 1_000_000_000 / 86_400).unwrap_or(0)
 }

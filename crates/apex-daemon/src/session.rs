@@ -163,6 +163,12 @@ impl KeptSessions {
         self.directory.as_deref()
     }
 
+    /// The same, made if it is not there; none where it cannot be, or is not this user's own.
+    #[must_use]
+    pub fn own_place(&self) -> Option<&Path> {
+        self.own_directory().ok()
+    }
+
     /// Makes the directory of a new session, `elsewhere` if the user chose one. It is had as long as the answer lives.
     pub fn create(&self, id: &str, elsewhere: Option<&Path>) -> Result<Lease, Error> {
         let directory = match elsewhere {

@@ -5,15 +5,27 @@
 
 use crate::Error;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Writes a file, complete or not at all.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    write_whole_pieces(path, std::iter::once(bytes))
+}
+
+/// Writes a file of several pieces, one after the other, complete or not at all.
+pub(crate) fn write_whole_pieces<'a>(
+    path: &Path,
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> Result<(), Error> {
     let part = part_name(path);
     let written = create_private(&part)
-        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|file| {
+            let mut file = BufWriter::new(file);
+            pieces.into_iter().try_for_each(|piece| file.write_all(piece))?;
+            file.flush()
+        })
         .and_then(|()| fs::rename(&part, path));
     written
         .inspect_err(|_| {

@@ -45,6 +45,36 @@ fn timed_launches_are_predicted_before_they_are_learned() {
 }
 
 #[test]
+fn a_second_run_begins_with_what_the_first_measured() {
+    let place = place();
+    let by = |place: &Place, source: &str| {
+        let watched = place.watch(&linked("odd_blocks"), &[]);
+        watched.ended.check_success();
+        let predicted = watched.summary().predicted.expect("launches were timed");
+        predicted.by.into_iter().find(|by| by.source == source)
+    };
+    assert_eq!(by(&place, "history").map(|by| by.timed), None);
+    // On the virtual clock the second run takes exactly as long.
+    let second = by(&place, "history").expect("the kernels were seen before");
+    assert!(second.timed > 0 && second.median_error < 0.001, "{second:?}");
+
+    let list = place.apex(&["history", "list", "--json"]);
+    list.check_success();
+    let told: Value = serde_json::from_str(&list.stdout).expect("JSON");
+    assert!(told["kernels"].as_array().is_some_and(|kernels| !kernels.is_empty()), "{told}");
+    let elsewhere = place.root().join("kernels.jsonl").to_string_lossy().into_owned();
+    place.apex(&["history", "export", "--output", &elsewhere]).check_success();
+    assert_ne!(place.apex(&["history", "forget"]).code, Some(0), "all must be said");
+    place.apex(&["history", "forget", "--all"]).check_success();
+    assert_eq!(by(&place, "history").map(|by| by.timed), None);
+    place.apex(&["history", "forget", "--all"]).check_success();
+    place.apex(&["history", "import", &elsewhere]).check_success();
+    assert!(by(&place, "history").is_some());
+    let without = place.with("APEX_HISTORY", "0");
+    assert_eq!(by(&without, "history").map(|by| by.timed), None);
+}
+
+#[test]
 fn a_broken_folder_of_models_is_named_and_the_program_runs() {
     let place = place();
     let folder = place.root().join("models");

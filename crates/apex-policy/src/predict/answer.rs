@@ -48,6 +48,8 @@ impl Basis {
 pub enum Source {
     /// The table of exact repeats.
     Repeat,
+    /// What an earlier run measured of the same launch.
+    History,
     /// The kernel's own line.
     Line,
     /// The boosted trees.
@@ -64,6 +66,7 @@ impl Source {
     pub fn word(self) -> &'static str {
         match self {
             Source::Repeat => "repeat",
+            Source::History => "history",
             Source::Line => "line",
             Source::Trees => "trees",
             Source::SmallNetwork => "small-network",

@@ -40,6 +40,8 @@ const FIRST_HALF_WIDTH: f32 = 0.1;
 const NARROWEST: f32 = 0.005;
 /// Measurements after which older ones fade.
 const MEMORY: f32 = 32.0;
+/// As many measurements as an earlier run's count for at most.
+const RESTORED: u32 = 4;
 
 impl Repeats {
     /// A table for about `entries` configurations.
@@ -82,6 +84,22 @@ impl Repeats {
         let reach = FURTHEST * slot.half_width;
         slot.nanos *= (error.clamp(-reach, reach) / count.min(MEMORY)).exp2();
         slot.half_width = widened(slot.half_width, error, count).max(NARROWEST);
+    }
+
+    /// Puts in what an earlier run measured, in the place of what is there. It counts as few measurements: what comes now
+    /// says more.
+    pub fn restore(&mut self, key: u64, repeat: Repeat) {
+        if !(repeat.nanos.is_finite() && repeat.nanos > 0.0) {
+            return;
+        }
+        self.observe(key, repeat.nanos);
+        let start = self.start(key);
+        let window = self.slots.get_mut(start..start + WINDOW).into_iter().flatten();
+        for slot in window.filter(|slot| slot.key == key && slot.count > 0) {
+            slot.nanos = repeat.nanos;
+            slot.half_width = repeat.half_width.max(NARROWEST);
+            slot.count = repeat.count.clamp(1, RESTORED);
+        }
     }
 
     /// Windows begin at even places, so that two of three lie in one cache line.
@@ -219,5 +237,20 @@ mod tests {
             table.observe(some_key(1, x, 1), 1.0);
         }
         assert_eq!(table.slots.len(), slots);
+    }
+
+    #[test]
+    fn what_an_earlier_run_measured_gives_way_to_what_comes() {
+        let mut repeats = Repeats::new(8);
+        let earlier = Repeat { nanos: 1_000.0, half_width: 0.2, count: 5_000 };
+        repeats.restore(7, earlier);
+        let found = repeats.find(7).unwrap();
+        assert_eq!((found.nanos, found.half_width, found.count), (1_000.0, 0.2, RESTORED));
+        for _ in 0..20 {
+            repeats.observe(7, 1_500.0);
+        }
+        assert!((repeats.find(7).unwrap().nanos / 1_500.0 - 1.0).abs() < 0.1);
+        repeats.restore(8, Repeat { nanos: f32::NAN, ..earlier });
+        assert_eq!(repeats.find(8), None);
     }
 }
