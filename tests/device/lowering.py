@@ -154,9 +154,10 @@ def triad(chip):
     return {"sum": got.hex()[:4096], "load_ms": 1e3 * seconds}
 
 
-def child(bundle, chip, under_apex, cache):
+def child(bundle, chip, under_apex, cache, drivers_too=False):
     command = [sys.executable, __file__, "--triad", str(chip)]
-    environment = {**os.environ, "APEX_COMPATIBILITY_CACHE": str(cache), "CUDA_CACHE_DISABLE": "1"}
+    drivers = {"CUDA_CACHE_PATH": str(cache / "driver")} if drivers_too else {"CUDA_CACHE_DISABLE": "1"}
+    environment = {**os.environ, "APEX_COMPATIBILITY_CACHE": str(cache), **drivers}
     if under_apex:
         command = [str(bundle / "apex"), "run", "-o", str(cache / "session-%p"), "--", *command]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
@@ -206,7 +207,9 @@ def main():
         "compute_90 without apex": child(options.bundle, 90, False, cache),
         "compute_120 without apex": child(options.bundle, 120, False, cache),
         "compute_120 under apex": child(options.bundle, 120, True, cache),
-        "compute_120 under apex, from disk": child(options.bundle, 120, True, cache),
+        "the same again": child(options.bundle, 120, True, cache),
+        "with the driver's cache": child(options.bundle, 120, True, cache, True),
+        "with the driver's cache, again": child(options.bundle, 120, True, cache, True),
         "compute_100 under apex": child(options.bundle, 100, True, cache),
     }
     per_100_kb = rewriting(options.bundle, options.out)

@@ -16,9 +16,10 @@ use std::path::{Path, PathBuf};
 const FIELDS: [&str; 4] = ["commit", "device", "driver", "command"];
 
 /// The folders, and what is measured there.
-const FOLDERS: [(&str, &str); 15] = [
+const FOLDERS: [(&str, &str); 16] = [
     ("advice", "Advice and suggested block sizes, followed on measured launches"),
     ("collect", "What the collector spends on a launch"),
+    ("compatibility", "Code for newer chips, brought down to an H200"),
     ("dashboard", "What the live page costs"),
     ("exec", "The executor's operations beside cuBLASLt and PyTorch"),
     ("foresight", "Ways to foresee what a program allocates"),
