@@ -3,6 +3,7 @@
 use apex_bench::arguments::{Bench, DeviceWord};
 use apex_core::knobs::{Fast, Timing};
 use apex_daemon::export::Format;
+use apex_daemon::graph::Picture;
 use apex_daemon::show::By;
 use apex_policy::schedule::{Class, Sla};
 use apex_policy::tune::Tier;
@@ -31,6 +32,8 @@ pub(crate) enum Verb {
     Report(Report),
     /// Write a session in another format.
     Export(Export),
+    /// Draw which launches of a session with --fast=overlap depend on which, and what ran at once.
+    Graph(Graph),
     /// Compare two sessions.
     Diff(Diff),
     /// Compare a session with a baseline: exit code 0 fine, 1 slower, 3 not decided.
@@ -304,6 +307,42 @@ pub(crate) struct Export {
     /// File to write; standard output if left out.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Graph {
+    #[arg(help = SESSION_OR_LATEST)]
+    pub(crate) session: Option<String>,
+    /// The picture.
+    #[arg(long, value_enum, default_value_t = PictureWord::Svg)]
+    pub(crate) format: PictureWord,
+    /// Which of the session's graphs, from 1 on; the one with the most to run at once if left out.
+    #[arg(long, value_name = "N")]
+    pub(crate) number: Option<usize>,
+    /// File to write; standard output if left out.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// The pictures of `apex graph`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum PictureWord {
+    /// A picture for a browser: lanes before and after.
+    Svg,
+    /// A graph for Graphviz.
+    Dot,
+    /// A trace for ui.perfetto.dev, with dependences as flows.
+    Perfetto,
+}
+
+impl From<PictureWord> for Picture {
+    fn from(word: PictureWord) -> Picture {
+        match word {
+            PictureWord::Svg => Picture::Svg,
+            PictureWord::Dot => Picture::Dot,
+            PictureWord::Perfetto => Picture::Perfetto,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

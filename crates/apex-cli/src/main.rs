@@ -81,6 +81,7 @@ fn carry_out(arguments: Arguments) -> ExitCode {
         Verb::Daemon(arguments) => daemon::daemon(&arguments),
         Verb::Report(report) => sessions::report(&report),
         Verb::Export(export) => sessions::export(&export),
+        Verb::Graph(graph) => sessions::graph(&graph),
         Verb::Diff(diff) => sessions::diff(&diff),
         Verb::Check(check) => Ok(sessions::check(&check)),
         Verb::Sessions(list) => sessions::list(&list),

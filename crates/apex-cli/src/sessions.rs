@@ -1,6 +1,6 @@
-//! The verbs that look at kept sessions: report, export, diff, check, list.
+//! The verbs that look at kept sessions: report, export, graph, diff, check, list.
 
-use crate::arguments::{Check, Diff, Export, Keep, List, Report};
+use crate::arguments::{Check, Diff, Export, Graph, Keep, List, Report};
 use crate::layout::layout;
 use crate::pages::shown;
 use crate::pages::{print_page, print_text};
@@ -11,6 +11,7 @@ use apex_daemon::advice::{of_session, show as show_advice};
 use apex_daemon::check::{of_sessions, show as show_check};
 use apex_daemon::diff::{compare, show as show_difference};
 use apex_daemon::export::{Format, export as export_to};
+use apex_daemon::graph::draw;
 use apex_daemon::progress::Progress;
 use apex_daemon::read::Stored;
 use apex_daemon::session::Listed;
@@ -86,6 +87,20 @@ pub(crate) fn export(arguments: &Export) -> anyhow::Result<ExitCode> {
         Err(error) => Err(error).context("the export was not finished"),
         Ok(()) => Ok(ExitCode::SUCCESS),
     }
+}
+
+pub(crate) fn graph(arguments: &Graph) -> anyhow::Result<ExitCode> {
+    let setup = UserSetup::read();
+    setup.recover();
+    let mut stored = Stored::open(&setup.sessions.find(arguments.session.as_deref())?)?;
+    let summary = stored.summary(&mut Progress::on_stderr());
+    stored.complaints.iter().for_each(|complaint| say(complaint));
+    let drawn = draw(&summary, arguments.number, arguments.format.into());
+    let picture = drawn.map_err(anyhow::Error::msg)?;
+    let Some(path) = &arguments.output else { return print_page(picture.as_bytes()) };
+    std::fs::write(path, picture)
+        .with_context(|| format!("{} cannot be written", path.display()))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn diff(arguments: &Diff) -> anyhow::Result<ExitCode> {

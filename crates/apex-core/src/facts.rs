@@ -236,6 +236,29 @@ facts! {
         /// Median of the rewritten one.
         rewritten_ns: u64,
     }
+    /// What was found of launches that became a graph, with `--fast=overlap`: which of them depend on which.
+    "sequence" Sequence {
+        /// Its number in this process.
+        id: u64,
+        /// The numbers of their kernels, in the order of the launches.
+        kernels: Vec<u64>,
+        /// Of each launch `proven`, or why it is not known what it touches.
+        reasons: Vec<String>,
+        /// Three numbers for each edge that no others imply: the later launch, the earlier one, and the sum of 1 where it
+        /// reads what the earlier writes, 2 where it writes what that reads, 4 where both write. 0 where all is thought.
+        edges: Vec<u64>,
+    }
+    /// A sequence was launched with branches and as a chain until the faster form was known.
+    "tried" Tried {
+        /// The number of the sequence.
+        sequence: u64,
+        /// `won` where branches stay, `lost` where the chain does.
+        outcome: String,
+        /// Median of the chain in nanoseconds.
+        chain_ns: u64,
+        /// Median with branches.
+        branches_ns: u64,
+    }
     /// What the queue believes that its driver takes, in nanoseconds.
     "launch_costs" LaunchCosts {
         /// A launch.

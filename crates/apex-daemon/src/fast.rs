@@ -3,6 +3,8 @@
 //! Counts are exact. What was saved is reckoned by `apex-policy` from what the driver is believed to take, because what
 //! the program would have taken otherwise did not happen.
 
+mod sequences;
+
 use crate::known::Known;
 use crate::summary::{
     DirectLaunches, FastSummary, LaunchCostsSummary, OverlapSummary, PoolSummary, RewrittenSummary,
@@ -59,7 +61,7 @@ pub(crate) fn summary(known: &Known, queue: &Found, nanos_per_tick: f64) -> Opti
             held_bytes: counts.pool_held_bytes,
             kept_pools: counts.pool_raised,
         }),
-        overlap: overlaps.then(|| overlap(&counts)),
+        overlap: overlaps.then(|| overlap(&counts, known)),
         specialised: specialises.then(|| SpecialisedSummary {
             launches: counts.rewritten_launches,
             tried: counts.rewritten_tried,
@@ -72,7 +74,8 @@ pub(crate) fn summary(known: &Known, queue: &Found, nanos_per_tick: f64) -> Opti
     })
 }
 
-fn overlap(counts: &Counts) -> OverlapSummary {
+fn overlap(counts: &Counts, known: &Known) -> OverlapSummary {
+    let sequences = sequences::told(known);
     let reasons = [
         ("text", counts.unproven_text),
         ("large", counts.unproven_large),
@@ -102,6 +105,8 @@ fn overlap(counts: &Counts) -> OverlapSummary {
         fell_back: counts.overlap_fell_back,
         kept: counts.overlap_kept,
         saved_ns: counts.overlap_saved_ns,
+        kernels: sequences::unproven(&sequences),
+        sequences,
     }
 }
 

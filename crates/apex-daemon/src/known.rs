@@ -5,7 +5,7 @@
 
 use apex_core::facts::{
     Claimed, Device, Fact, Fast, Foresight, Graph, Image, Kernel, LaunchCosts, Lowered, Passed,
-    Process, Rewritten,
+    Process, Rewritten, Sequence, Tried,
 };
 use std::collections::BTreeMap;
 
@@ -36,6 +36,10 @@ pub struct KnownProcess {
     pub fast: Option<Fast>,
     /// Kernels that were to be compiled again, by name and by what was written into them.
     pub rewritten: BTreeMap<(String, String), Rewritten>,
+    /// Launches that became a graph, by their number, where it was asked which depend on which.
+    pub sequences: BTreeMap<u64, Sequence>,
+    /// Those of them that were tried with branches and as a chain.
+    pub tried: BTreeMap<u64, Tried>,
     /// What its queue believes that launches cost.
     pub launch_costs: Option<LaunchCosts>,
     /// Images for newer chips that were brought down.
@@ -78,6 +82,14 @@ impl KnownProcess {
                 self.rewritten.insert(key, rewritten);
             }
             Fact::Rewritten(_) => {}
+            Fact::Sequence(sequence) if self.sequences.len() < MOST_SEQUENCES => {
+                self.sequences.insert(sequence.id, sequence);
+            }
+            Fact::Sequence(_) => {}
+            Fact::Tried(tried) if self.tried.len() < MOST_SEQUENCES => {
+                self.tried.insert(tried.sequence, tried);
+            }
+            Fact::Tried(_) => {}
             Fact::LaunchCosts(costs) => self.launch_costs = Some(costs),
             Fact::Lowered(lowered) if self.lowered.len() < MOST_LOWERED => {
                 self.lowered.push(lowered)
@@ -98,6 +110,8 @@ const MOST_FAILURES: usize = 100;
 const MOST_LOWERED: usize = 10_000;
 /// More than any program has kernels that are launched often.
 const MOST_REWRITTEN: usize = 1_000;
+/// A process tells of 64.
+const MOST_SEQUENCES: usize = 64;
 
 /// The facts of a session, by the number of the process.
 #[derive(Clone, Debug, Default, PartialEq)]

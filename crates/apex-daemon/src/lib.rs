@@ -22,6 +22,7 @@ pub mod evidence;
 pub mod export;
 mod fast;
 pub mod find;
+pub mod graph;
 pub mod history;
 mod interpolate;
 pub mod known;

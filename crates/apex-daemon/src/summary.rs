@@ -628,6 +628,46 @@ pub struct OverlapSummary {
     /// Nanoseconds that launches with those branches took less, by the medians of both forms.
     #[serde(default)]
     pub saved_ns: u64,
+    /// Kernels of which it is not known what a launch touches, those with the most launches in `sequences` first.
+    #[serde(default)]
+    pub kernels: Vec<UnprovenKernel>,
+    /// Launches that became a graph, at most 64 of each process. `apex graph` draws them.
+    #[serde(default)]
+    pub sequences: Vec<SequenceSummary>,
+}
+
+/// A kernel of which it is not known what a launch touches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnprovenKernel {
+    /// Its name, demangled.
+    pub kernel: String,
+    /// Why not, as in `unproven`.
+    pub reason: String,
+    /// Its launches in `sequences` with that reason.
+    pub launches: u64,
+}
+
+/// Launches that became a graph, and which of them depend on which.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SequenceSummary {
+    /// Process id.
+    pub pid: u32,
+    /// Its kernels, demangled.
+    pub kernels: Vec<String>,
+    /// The launches in their order, each as a place in `kernels`.
+    pub launches: Vec<u32>,
+    /// Launches of which it is not known what they touch, with the reason.
+    pub unproven: Vec<(u32, String)>,
+    /// The later launch, the earlier one, and the sum of 1 where it reads what that writes, 2 where it writes what that
+    /// reads, 4 where both write; 0 where nothing is known of one of them. What others imply is left out.
+    pub edges: Vec<[u32; 3]>,
+    /// `won` where branches were found to be faster, `lost` where the chain was; empty where that is not known, or where
+    /// each launch follows the one before.
+    pub outcome: String,
+    /// Median of the chain in nanoseconds; 0 where both forms were not timed.
+    pub chain_ns: u64,
+    /// Median with branches.
+    pub branches_ns: u64,
 }
 
 /// What compiling kernels again for what they are called with did for a program.

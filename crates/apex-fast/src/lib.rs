@@ -31,7 +31,7 @@ use apex_cuda::{Driver, Function};
 use core::ffi::c_void;
 
 pub use counts::{Counts, Reason, count_in, count_in_own, counts};
-pub use overlap::endless as overlap_endless;
+pub use overlap::{Edge, Found, Sequence, endless as overlap_endless, hear as hear_of_sequences};
 pub use queue::{expect, is_raised, known as known_costs, thread_number};
 pub use specialise::{KEPT_MAGIC as SPECIALISED_MAGIC, Told, hear, keep_in as keep_specialised_in};
 

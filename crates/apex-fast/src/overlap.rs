@@ -17,6 +17,7 @@ mod doors;
 mod images;
 mod kernels;
 mod piece;
+mod told;
 
 use apex_cuda::{Driver, Function};
 use core::ffi::c_void;
@@ -25,6 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use kernels::settled;
 pub(crate) use piece::{Launched, Piece, Placing};
+pub use told::{Edge, Found, Sequence, hear};
 
 /// What lies beneath.
 static BENEATH: OnceLock<Driver> = OnceLock::new();

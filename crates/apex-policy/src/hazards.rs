@@ -9,4 +9,4 @@ mod edges;
 mod window;
 
 pub use edges::{ancestors, is_chain, reduced};
-pub use window::{Hazards, Touched, Window};
+pub use window::{Found, Hazards, Touched, Window};

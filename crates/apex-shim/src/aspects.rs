@@ -56,7 +56,7 @@ mod tune;
 use crate::state::extras::{Extra, Extras};
 use crate::state::kernels::{self, Named};
 use crate::state::thread::{self, Thread};
-use crate::state::{self, costs, inside, process};
+use crate::state::{self, costs, inside, process, sequences};
 use apex_core::KernelId;
 use apex_core::event::{AllocKind, Direction, Launch, LaunchShape, What};
 use apex_core::pace::{Pace, READ_EVERY};
@@ -88,6 +88,7 @@ pub(crate) fn begin() {
 /// `cuInit` has succeeded.
 pub(crate) fn driver_started() {
     costs::look_up();
+    sequences::listen();
     sample::start_full_timing();
 }
 

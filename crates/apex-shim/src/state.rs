@@ -12,6 +12,7 @@ pub(crate) mod kernels;
 pub(crate) mod lock;
 pub(crate) mod outputs;
 pub(crate) mod process;
+pub(crate) mod sequences;
 pub(crate) mod shape;
 pub(crate) mod streams;
 pub(crate) mod thread;

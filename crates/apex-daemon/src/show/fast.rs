@@ -27,7 +27,10 @@ pub(super) fn lines(summary: &Summary) -> Vec<String> {
         };
         lines.push(format!("  fast: no launch waited in a queue: {why}"));
     }
-    lines.extend(fast.overlap.as_ref().filter(|overlap| overlap.looked > 0).map(overlap));
+    if let Some(found) = fast.overlap.as_ref().filter(|overlap| overlap.looked > 0) {
+        lines.push(overlap(found));
+        lines.extend(order_kept(found));
+    }
     lines.extend(fast.pool.and_then(pool));
     lines.extend(fast.specialised.as_ref().map(specialised));
     lines
@@ -54,6 +57,21 @@ fn overlap(overlap: &OverlapSummary) -> String {
         let _ = write!(line, "; branches are faster in {graphs} and took about {saved} less");
     }
     line
+}
+
+/// Why launches keep their order: hazards by kind, and kernels of which nothing is proven.
+fn order_kept(overlap: &OverlapSummary) -> Option<String> {
+    let kinds = [
+        ("read after write", overlap.read_after_write),
+        ("write after read", overlap.write_after_read),
+        ("write after write", overlap.write_after_write),
+    ];
+    let kinds = kinds.iter().filter(|(_, pairs)| *pairs > 0);
+    let mut said: Vec<String> =
+        kinds.map(|(kind, pairs)| format!("{kind} {}", count(*pairs))).collect();
+    let kernels = overlap.kernels.iter().take(MOST_REASONS);
+    said.extend(kernels.map(|it| format!("{} not proven ({})", it.kernel, it.reason)));
+    (!said.is_empty()).then(|| format!("  fast: order kept in new graphs: {}", said.join(", ")))
 }
 
 fn specialised(found: &SpecialisedSummary) -> String {

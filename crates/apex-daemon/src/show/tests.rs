@@ -4,7 +4,7 @@ use super::*;
 use crate::summary::{
     AllocSummary, CopySummary, DeviceSummary, DirectLaunches, ErrorSummary, FastSummary, Fit,
     GpuTime, LaunchBound, LaunchCostsSummary, LoadSummary, MemorySummary, OverlapSummary,
-    OwnSummary, PoolSummary, SpecialisedSummary, SyncSummary,
+    OwnSummary, PoolSummary, SpecialisedSummary, SyncSummary, UnprovenKernel,
 };
 
 const LAYOUT: Layout = Layout { width: 100, colour: false };
@@ -199,6 +199,7 @@ fn a_line_says_what_the_pool_did() {
 #[test]
 fn a_line_says_what_ran_at_once() {
     let unproven = vec![DirectLaunches { reason: "text".into(), launches: 3 }];
+    let kernel = UnprovenKernel { kernel: "walk".into(), reason: "text".into(), launches: 3 };
     let overlap = OverlapSummary {
         looked: 10,
         proven: 7,
@@ -208,14 +209,18 @@ fn a_line_says_what_ran_at_once() {
         fell_back: 4,
         kept: 2,
         saved_ns: 3_000_000,
+        read_after_write: 12,
+        write_after_write: 1_000,
+        kernels: vec![kernel],
         ..OverlapSummary::default()
     };
     let words = "memory,overlap".into();
     let fast = FastSummary { words, overlap: Some(overlap), ..FastSummary::default() };
     let expected = "  fast: 1,200 kernels launched in 1 graph with branches; what they touch is proven of 7 of 10 in new \
                     graphs; not of others: text 3; 4 as a chain, as branches did not hold; branches are faster in 2 graphs and took \
-                    about 3 ms less";
-    assert_eq!(fast_lines(fast), [expected]);
+                    about 3.00 ms less";
+    let kept = "  fast: order kept in new graphs: read after write 12, write after write 1,000, walk not proven (text)";
+    assert_eq!(fast_lines(fast), [expected, kept]);
 }
 
 #[test]

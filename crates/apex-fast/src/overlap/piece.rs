@@ -2,6 +2,7 @@
 
 use super::allocations::{self, Look};
 use super::kernels::{self, Answer};
+use super::told::{self, Found, Sequence};
 use crate::counts::{COUNTERS, add, barrier};
 use apex_cuda::Driver;
 use apex_cuda::types::*;
@@ -41,6 +42,8 @@ pub(crate) struct Piece {
     /// Allocations that had ended when this was worked out.
     ended: u64,
     scratch: Scratch,
+    /// What it was told as.
+    number: Option<u64>,
 }
 
 struct Known {
@@ -71,23 +74,29 @@ impl Placing {
             after: Vec::new(),
             ended: allocations::ended(),
             scratch: Scratch::default(),
+            number: told::number(),
         };
         let look = allocations::look();
         let mut window = Window::default();
         let mut direct = Vec::with_capacity(launches.len());
+        let (mut found, mut reasons) = (Vec::new(), Vec::new());
         add(&COUNTERS.overlap_looked, launches.len() as u64);
         for (nth, launch) in launches.iter().enumerate() {
-            match piece.follow(nth, launch, &look) {
-                Ok(()) => add(&COUNTERS.overlap_proven, 1),
-                Err(reason) => add(barrier(reason), 1),
-            }
+            let reason = piece.follow(nth, launch, &look).err();
+            add(reason.map_or(&COUNTERS.overlap_proven, barrier), 1);
+            reasons.push((launch.function as u64, reason));
             direct.push(window.add(piece.known[nth].touched.as_deref()));
+            found.push(window.found());
         }
         let hazards = window.hazards();
         add(&COUNTERS.overlap_read_after_write, hazards.read_after_write);
         add(&COUNTERS.overlap_write_after_read, hazards.write_after_read);
         add(&COUNTERS.overlap_write_after_write, hazards.write_after_write);
         piece.edges = reduced(&direct);
+        if let Some(number) = piece.number {
+            let edges = told::edges(&piece.edges, &found);
+            told::tell(&Found::Sequence(Sequence { number, launches: reasons, edges }));
+        }
         if is_chain(&piece.edges) {
             return Placing::Chain;
         }
@@ -100,6 +109,13 @@ impl Piece {
     /// The nodes have not got the parameters that were asked about: all is worked out again before the next launch.
     pub(crate) fn doubt(&mut self) {
         self.ended = u64::MAX;
+    }
+
+    /// Both forms were timed until the faster one was known.
+    pub(crate) fn tried(&self, has_won: bool, chain_ns: u64, branches_ns: u64) {
+        if let Some(sequence) = self.number {
+            told::tell(&Found::Tried { sequence, has_won, chain_ns, branches_ns });
+        }
     }
 
     /// Whether the branches hold for launches with other parameters: `is_changed` says which have some.

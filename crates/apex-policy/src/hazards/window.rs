@@ -42,6 +42,18 @@ pub struct Window {
     /// The last launch of which nothing is known.
     barrier: u128,
     hazards: Hazards,
+    found: Found,
+}
+
+/// The earlier launches that the last one depends on, by the reason, one bit each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Found {
+    /// It reads what they write.
+    pub read_after_write: u128,
+    /// It writes what they read.
+    pub write_after_read: u128,
+    /// It writes what they write.
+    pub write_after_write: u128,
 }
 
 impl Window {
@@ -60,6 +72,7 @@ impl Window {
         assert!(self.count < MOST, "a window has room for 128 launches");
         let own = 1_u128 << self.count;
         self.count += 1;
+        self.found = Found::default();
         let Some(touched) = touched else {
             // Everything before it is done where it runs, so nothing of that is asked again.
             self.segments.clear();
@@ -85,8 +98,15 @@ impl Window {
         self.hazards.read_after_write += u64::from(raw.count_ones());
         self.hazards.write_after_write += u64::from((waw & !raw).count_ones());
         self.hazards.write_after_read += u64::from((war & !raw & !waw).count_ones());
+        self.found = Found { read_after_write: raw, write_after_read: war, write_after_write: waw };
         depends |= raw | war | waw;
         depends
+    }
+
+    /// Why the launch that was added last depends on others.
+    #[must_use]
+    pub fn found(&self) -> Found {
+        self.found
     }
 
     /// The hazards that were found so far.
@@ -204,8 +224,11 @@ mod tests {
         assert_eq!(window.add(Some(&[touch(0, 100, true)])), 0);
         assert_eq!(window.add(Some(&[touch(50, 60, false), touch(200, 300, true)])), 0b1);
         assert_eq!(window.add(Some(&[touch(59, 61, true)])), 0b11);
+        let found = Found { read_after_write: 0, write_after_read: 0b10, write_after_write: 0b01 };
+        assert_eq!(window.found(), found);
         assert_eq!(window.add(Some(&[touch(100, 200, true)])), 0);
         assert_eq!(window.add(None), 0b1111);
+        assert_eq!(window.found(), Found::default());
         assert_eq!(window.add(Some(&[])), 0b1_0000);
         let expected = Hazards { read_after_write: 1, write_after_read: 1, write_after_write: 1 };
         assert_eq!(window.hazards(), expected);

@@ -111,9 +111,12 @@ impl Branches {
             }
         }
         let verdict = self.duel.verdict();
+        let (chain, branches) = self.duel.medians().unwrap_or_default();
+        if verdict != before {
+            self.piece.tried(verdict == Verdict::Won, chain, branches);
+        }
         if verdict == Verdict::Won {
             add(&COUNTERS.overlap_kept, u64::from(before != verdict));
-            let (chain, branches) = self.duel.medians().unwrap_or_default();
             self.gain = chain.saturating_sub(branches);
         }
         let is_missed = self.missed > MOST_MISSED && self.missed > self.held;
