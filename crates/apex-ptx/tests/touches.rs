@@ -25,11 +25,16 @@ fn touches(body: &str) -> Result<Touches, Barrier> {
 
 /// Of a launch of 4 blocks of 32 threads over the two allocations.
 fn of(body: &str, n: u32) -> Result<Vec<Touch>, Barrier> {
-    let mut parameters = [A.to_le_bytes(), B.to_le_bytes()].concat();
+    among(&[A, B], [A, B], body, n)
+}
+
+/// The same with these pointers, among allocations that begin at these places.
+fn among(begins: &[u64], pointers: [u64; 2], body: &str, n: u32) -> Result<Vec<Touch>, Barrier> {
+    let mut parameters = pointers.map(u64::to_le_bytes).concat();
     parameters.extend(n.to_le_bytes());
     let shape = Shape { grid: [4, 1, 1], block: [32, 1, 1], parameters: &parameters };
     let mut allocation = |address: u64| {
-        [A, B].into_iter().map(|from| from..from + BYTES).find(|range| range.contains(&address))
+        begins.iter().map(|&from| from..from + BYTES).find(|range| range.contains(&address))
     };
     let mut touched = Vec::new();
     touches(body)?.of(&shape, &mut allocation, &mut Scratch::default(), &mut touched)?;
@@ -96,6 +101,24 @@ fn an_index_from_memory_is_bounded_by_the_allocation_of_its_pointer() {
          red.global.add.f32 [%d7], %f1;"
     );
     check(&body, 0, &[(A, 0, 512, Kind::Read), (B, 0, BYTES, Kind::Both)]);
+}
+
+#[test]
+fn bounds_that_are_wider_than_a_buffer_do_not_reach_into_the_next() {
+    let beside = A + BYTES;
+    // Threads at the edge jump over one of both; that is not told from the bounds.
+    let body = format!(
+        "{WORD} setp.lt.s32 %p1, %r4, 1; @%p1 bra ONE; ld.global.f32 %f1, [%d4+-8];\n\
+         ONE: st.global.f32 [%d5+4], %f1;"
+    );
+    let found = among(&[A, beside], [A, beside], &body, 0).unwrap();
+    let bytes: Vec<_> = found.iter().map(|touch| touch.bytes.clone()).collect();
+    assert_eq!(bytes, [A..A + 504, beside + 4..beside + 516]);
+    // A pointer to before the first element of what stands behind.
+    let found = among(&[A, beside], [A, beside - 4], &body, 0).unwrap();
+    assert_eq!(found[1].bytes, beside..beside + 512);
+    // Nothing is known of what would be written there.
+    assert_eq!(among(&[A, B], [A, beside - 4], &body, 0), Err(Barrier::Memory));
 }
 
 #[test]
