@@ -10,6 +10,7 @@ const MORE: &[(&str, &[&str])] = &[
     ("apex run", &["guide.md#faster-launches", "scheduling.md", "tuning.md", "advice.md"]),
     ("apex daemon", &["scheduling.md"]),
     ("apex report", &["advice.md"]),
+    ("apex graph", &["guide.md#faster-launches"]),
     ("apex dashboard", &["dashboard.md"]),
     ("apex train", &["../models/models.md"]),
     ("apex train collect", &["../models/models.md"]),
