@@ -62,10 +62,17 @@ impl Placing {
             return Placing::Chain;
         }
         let settled = kernels::settled();
-        let answers: Option<Vec<Answer>> = launches
-            .iter()
-            .map(|launch| kernels::ask(launch.function, launch.node, launch.parameters, driver))
-            .collect();
+        let ask = || -> Option<Vec<Answer>> {
+            let of = |launch: &Launched<'_>| {
+                kernels::ask(launch.function, launch.node, launch.parameters, driver)
+            };
+            launches.iter().map(of).collect()
+        };
+        let mut answers = ask();
+        while answers.is_none() && super::is_endless() {
+            std::thread::yield_now();
+            answers = ask();
+        }
         let Some(answers) = answers else { return Placing::NotYet(settled) };
         let known = answers.into_iter().map(|answer| Known { answer, touched: None });
         let mut piece = Piece {
