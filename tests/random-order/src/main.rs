@@ -1,11 +1,12 @@
 //! Runs random programs with accelerators and without, and says where they are seen to differ.
 //!
 //! `apex-random-order [--way bare|shim|one-processor|memory|specialise|overlap] [--seed N] [--seconds N] [--programs N]
-//! [--stalls yes]` runs programs from a seed on; `--show N` writes one to be read. The files under test are found through `APEX_TEST_BIN`, as those of
+//! [--stalls yes]` runs programs from a seed on; `--show N` writes one to be read, `--pairs N` counts the launches of N
+//! programs that are kept in order. The files under test are found through `APEX_TEST_BIN`, as those of
 //! the other tests.
 
 use anyhow::{Result, bail};
-use apex_random_order::{Asked, Way, run, show, work};
+use apex_random_order::{Asked, Way, pairs, run, show, work};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -29,6 +30,11 @@ fn main() -> Result<ExitCode> {
             "--programs" => asked.most = value.parse()?,
             "--stalls" => asked.stalls = value == "yes",
             "--worker" => worker = Some(PathBuf::from(value)),
+            "--pairs" => {
+                let found = pairs(asked.seed, value.parse()?)?;
+                println!("{found}");
+                return Ok(if found.missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+            }
             "--show" => {
                 println!("{}", show(value.parse()?));
                 return Ok(ExitCode::SUCCESS);

@@ -73,7 +73,19 @@ const ARROWS: &[(&str, &[&str])] = &[
             "apex-train",
         ],
     ),
-    ("apex-random-order", &["apex-core", "apex-cuda", "apex-e2e", "apex-fast", "apex-softgpu"]),
+    (
+        "apex-random-order",
+        &[
+            "apex-core",
+            "apex-cuda",
+            "apex-e2e",
+            "apex-engine",
+            "apex-fast",
+            "apex-policy",
+            "apex-ptx",
+            "apex-softgpu",
+        ],
+    ),
     ("xtask", &["apex-core", "apex-cuda", "apex-ptx"]),
 ];
 
