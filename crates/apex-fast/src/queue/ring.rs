@@ -4,7 +4,6 @@
 //! writes at a time and one reads at a time; each side has a lock of its own ([`super::enter`], [`super::send`]). `head`
 //! is where the next entry will stand, `tail` how far the driver has been given everything. Both only grow.
 
-use apex_core::fetch;
 use apex_cuda::Driver;
 use apex_cuda::types::CUresult;
 use core::cell::UnsafeCell;
@@ -73,10 +72,6 @@ pub(super) struct Alone<T>(pub(super) T);
 static BYTES: Bytes = Bytes(UnsafeCell::new([0; SIZE as usize]));
 static HEAD_AT: Alone<AtomicU64> = Alone(AtomicU64::new(0));
 static TAIL_AT: Alone<AtomicU64> = Alone(AtomicU64::new(0));
-/// The tail as the writer saw it last. To look at the tail itself for every entry is to wait for its line each time.
-static TAIL_SEEN: Alone<AtomicU64> = Alone(AtomicU64::new(0));
-/// Bytes ahead of the head that are fetched for writing: the reader had those lines last.
-const AHEAD: u64 = 4 * LINE;
 
 /// Where the next entry will stand.
 #[inline(always)]
@@ -106,7 +101,7 @@ pub(super) unsafe fn write(entry: &Entry, follow: impl FnOnce(*mut u8)) -> Resul
     let left = SIZE - head % SIZE;
     let pad = if entry.bytes() > left { left } else { 0 };
     let end = head + pad + entry.bytes();
-    if end > TAIL_SEEN.0.load(Ordering::Relaxed) + SIZE && !has_room(end) {
+    if end > tail() + SIZE {
         return Err(end - SIZE);
     }
     // SAFETY: the places between tail and head are the writer's, aligned for an entry; both entries end within the ring.
@@ -120,16 +115,7 @@ pub(super) unsafe fn write(entry: &Entry, follow: impl FnOnce(*mut u8)) -> Resul
         follow(place.cast::<u8>().add(HEAD));
     }
     HEAD_AT.0.store(end, Ordering::Release);
-    fetch::for_writing(at(end + AHEAD));
     Ok(())
-}
-
-/// Whether an entry up to `end` has room by now.
-#[cold]
-fn has_room(end: u64) -> bool {
-    let tail = tail();
-    TAIL_SEEN.0.store(tail, Ordering::Relaxed);
-    end <= tail + SIZE
 }
 
 /// The entry at `tail`.
