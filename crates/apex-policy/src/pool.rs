@@ -21,3 +21,10 @@ pub use order::{Mark, Order, Ticket};
 pub fn kept_in_order(device_bytes: u64) -> u64 {
     device_bytes / 4
 }
+
+/// Bytes that may lie idle at most, so that another process that fills 98 % of the device finds room for that: a 64th of
+/// the device.
+#[must_use]
+pub fn idle_of_device(device_bytes: u64) -> u64 {
+    device_bytes / 64
+}

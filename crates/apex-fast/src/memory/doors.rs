@@ -384,7 +384,9 @@ unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUr
 }
 
 unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
-    work::wait_for_all()
+    let result = work::wait_for_all();
+    ordered::waited();
+    result
 }
 
 unsafe extern "C" fn cuStreamSynchronize(stream: CUstream) -> CUresult {
@@ -392,6 +394,7 @@ unsafe extern "C" fn cuStreamSynchronize(stream: CUstream) -> CUresult {
     // SAFETY: the program's own argument, unchanged.
     let result = unsafe { (beneath().cuStreamSynchronize)(stream) };
     work::wait_ended(ticket, result);
+    ordered::waited();
     result
 }
 

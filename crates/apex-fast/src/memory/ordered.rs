@@ -2,14 +2,15 @@
 //!
 //! The driver has such a pool for each device, and by default it keeps nothing: a GiB then costs 31 ms each time. How much it
 //! keeps is one attribute. Where a program left it at none it is raised within a bound, and the program is answered as if it
-//! had not been. What the program sets itself stays. Where memory is lacking, all that lies idle in these pools goes back.
+//! had not been. What the program sets itself stays. At a wait, where the driver would give all of it back, what is too much
+//! for other processes does; where memory is lacking, all of it.
 
 use super::{IS_CHILD, beneath, captures, own_context};
 use crate::counts::COUNTERS;
 use apex_cuda::types::*;
-use apex_policy::pool::kept_in_order;
+use apex_policy::pool::{idle_of_device, kept_in_order};
 use core::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Attributes of a pool.
@@ -24,8 +25,12 @@ struct Known {
     pool: u64,
     /// It keeps more because of us.
     is_raised: bool,
+    /// Bytes that may lie idle in it then.
+    idle_bytes: u64,
 }
 
+/// Some pool was raised.
+static IS_ANY_RAISED: AtomicBool = AtomicBool::new(false);
 static POOLS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 /// The context whose pool was looked at last; zero where it may have another since.
 static LOOKED_AT: AtomicU64 = AtomicU64::new(0);
@@ -44,24 +49,30 @@ pub(super) fn taken() {
         return;
     }
     LOOKED_AT.store(context, Ordering::Relaxed);
-    let (mut device, mut pool, mut bytes) = (0, core::ptr::null_mut(), 0);
+    let (mut device, mut bytes) = (0, 0);
+    let (mut pool, mut default) = (core::ptr::null_mut(), core::ptr::null_mut());
     let driver = beneath();
     // SAFETY: valid places for the answers; the calling thread has a context.
     let is_found = unsafe {
         (driver.cuCtxGetDevice)(&raw mut device) == CUDA_SUCCESS
             && (driver.cuDeviceGetMemPool)(&raw mut pool, device) == CUDA_SUCCESS
+            && (driver.cuDeviceGetDefaultMemPool)(&raw mut default, device) == CUDA_SUCCESS
             && (driver.cuDeviceTotalMem_v2)(&raw mut bytes, device) == CUDA_SUCCESS
     };
     let is_known = || with(|known| known.iter().any(|known| known.pool == pool as u64));
     if !is_found || is_known() != Some(false) {
         return;
     }
-    let is_raised = get(pool as u64, RELEASE_THRESHOLD) == Some(0)
+    // A pool that the program made may end while another thread's wait has it trimmed; the device's own never ends.
+    let is_raised = pool == default
+        && get(pool as u64, RELEASE_THRESHOLD) == Some(0)
         && set_threshold(pool as u64, kept_in_order(bytes as u64));
     if is_raised {
         COUNTERS.pool_raised.fetch_add(1, Ordering::Relaxed);
+        IS_ANY_RAISED.store(true, Ordering::Relaxed);
     }
-    with(|known| known.push(Known { pool: pool as u64, is_raised }));
+    let idle_bytes = idle_of_device(bytes as u64);
+    with(|known| known.push(Known { pool: pool as u64, is_raised, idle_bytes }));
 }
 
 /// The pool that a device has may be another one.
@@ -86,7 +97,7 @@ pub(super) fn set_by_program(pool: u64, attribute: u32) {
     if attribute == RELEASE_THRESHOLD {
         with(|known| {
             known.retain(|known| known.pool != pool);
-            known.push(Known { pool, is_raised: false });
+            known.push(Known { pool, is_raised: false, idle_bytes: 0 });
         });
     }
 }
@@ -98,21 +109,42 @@ pub(super) fn told(pool: u64, attribute: u32) -> Option<u64> {
     (attribute == RELEASE_THRESHOLD && with(is_raised) == Some(true)).then_some(0)
 }
 
-fn raised() -> Vec<u64> {
+/// Pools that were raised, and the bytes that may lie idle in each.
+fn raised() -> Vec<(u64, u64)> {
     let raised = |known: &mut Vec<Known>| {
-        known.iter().filter(|known| known.is_raised).map(|known| known.pool).collect()
+        let raised = known.iter().filter(|known| known.is_raised);
+        raised.map(|known| (known.pool, known.idle_bytes)).collect()
     };
     with(raised).unwrap_or_default()
 }
 
 /// Bytes that lie idle in pools that were raised.
 pub(super) fn idle_bytes() -> u64 {
-    raised().into_iter().map(idle_of).sum()
+    raised().into_iter().map(|(pool, _)| idle_of(pool)).sum()
 }
 
 fn idle_of(pool: u64) -> u64 {
     let bytes = |attribute| get(pool, attribute).unwrap_or(0);
     bytes(RESERVED_BYTES).saturating_sub(bytes(USED_BYTES))
+}
+
+/// The program has waited.
+#[inline(always)]
+pub(super) fn waited() {
+    if IS_ANY_RAISED.load(Ordering::Relaxed) && !captures::any() {
+        trim_to_share();
+    }
+}
+
+#[cold]
+fn trim_to_share() {
+    for (pool, most) in raised() {
+        if idle_of(pool) > most {
+            let kept = get(pool, USED_BYTES).unwrap_or(0) + most;
+            // SAFETY: a pool that has not ended.
+            unsafe { (beneath().cuMemPoolTrimTo)(pool as CUmemoryPool, kept as usize) };
+        }
+    }
 }
 
 /// Other memory is to come from the driver: what lies idle here goes back first, so that both together are no more than
@@ -126,7 +158,7 @@ pub(super) fn trim_for(bytes: u64) {
 /// Gives back all that lies idle. Says whether there was any.
 pub(super) fn trim() -> bool {
     let mut is_any = false;
-    for pool in raised() {
+    for (pool, _) in raised() {
         if idle_of(pool) > 0 {
             // SAFETY: a pool that has not ended.
             is_any |=

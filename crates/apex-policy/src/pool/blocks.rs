@@ -1,11 +1,12 @@
 //! The blocks that a program has, and those that it gave back.
 //!
-//! What lies idle is bounded: with the program's own memory it is at most a tenth more than the program ever had at once.
-//! So a pool that waits for a size that never comes again costs little. The bound is kept at each free, where the driver
-//! would wait for the device too, and before more is asked for if no work is under way. Where the device has little left
-//! for anybody, nothing lies idle.
+//! What lies idle is bounded: with the program's own memory it is at most a tenth more than the program ever had at once,
+//! and alone it is at most [`idle_of_device`]. So a pool that waits for a size that never comes again costs little, and
+//! who frees much and then makes no more calls keeps it from no other process. The bound is kept at each free, where the
+//! driver would wait for the device too, and before more is asked for if no work is under way. Where the device has
+//! little left for anybody, nothing lies idle.
 
-use super::{Mark, Order};
+use super::{Mark, Order, idle_of_device};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -87,6 +88,8 @@ pub struct Blocks {
     freed: u64,
     /// The device has little left.
     is_scarce: bool,
+    /// Bytes of the device; zero before the first look.
+    device_bytes: u64,
     /// Blocks freed until the device is to be looked at.
     frees_until_look: u64,
     /// Bytes that may come from the driver until then.
@@ -183,7 +186,17 @@ impl Blocks {
     pub fn is_too_much(&self, more: u64) -> bool {
         let peak = self.peak_bytes.max(self.live_bytes + more);
         let allowed = (peak + peak / IDLE_OF_PEAK).max(self.live_bytes + more + LEAST_IDLE_BYTES);
-        self.is_scarce && self.idle_bytes > 0 || self.live_bytes + self.idle_bytes + more > allowed
+        self.idle_bytes > self.most_idle_bytes()
+            || self.live_bytes + self.idle_bytes + more > allowed
+    }
+
+    /// What may lie idle for the sake of other processes.
+    fn most_idle_bytes(&self) -> u64 {
+        match self.device_bytes {
+            _ if self.is_scarce => 0,
+            0 => u64::MAX,
+            bytes => idle_of_device(bytes),
+        }
     }
 
     /// The idle block that the driver must have before it is asked for so many bytes more; to be asked again.
@@ -201,6 +214,7 @@ impl Blocks {
     /// The device has so many bytes left for everybody, of so many.
     pub fn looked(&mut self, free: u64, total: u64) {
         self.is_scarce = free < total / FREE_OF_DEVICE;
+        self.device_bytes = total;
         (self.frees_until_look, self.bytes_until_look) = (LOOK_EVERY, LOOK_EVERY_BYTES);
     }
 
@@ -340,6 +354,28 @@ mod tests {
         assert_eq!(blocks.peaks(), peaks);
     }
 
+    /// One process frees 85 % of the device and makes no more calls. Another may fill 98 % of it then.
+    #[test]
+    fn who_makes_no_more_calls_keeps_little_from_others() {
+        const DEVICE: u64 = 140 << 30;
+        let (mut blocks, order) = (Blocks::default(), Order::default());
+        let addresses = || (1..=85).map(|nth| nth << 40);
+        addresses().for_each(|address| blocks.allocated(ask(DEVICE / 100), address, 0));
+        for address in addresses() {
+            assert_eq!(blocks.freed(address, &order), Freed::Kept);
+            if blocks.is_look_due() {
+                blocks.looked(DEVICE - blocks.live_bytes - blocks.idle_bytes, DEVICE);
+            }
+            while blocks.must_go(0).is_some() {}
+        }
+        assert_eq!((blocks.live_bytes, blocks.idle_bytes), (0, DEVICE / 100));
+        // What alone is more than may lie idle does not stay.
+        blocks.allocated(ask(DEVICE / 50), 0x1000, 0);
+        blocks.freed(0x1000, &order);
+        while blocks.must_go(0).is_some() {}
+        assert_eq!(blocks.idle_bytes, 0);
+    }
+
     #[test]
     fn nothing_lies_idle_where_the_device_has_little_left() {
         let (mut blocks, order) = (Blocks::default(), Order::default());
@@ -347,20 +383,20 @@ mod tests {
         blocks.allocated(ask(100), 0x2000, 0);
         assert_eq!(blocks.freed(0x1000, &order), Freed::Kept);
         assert_eq!((blocks.is_idle(0x1063), blocks.is_idle(0x1064)), (true, false));
-        blocks.looked(10, 100);
+        blocks.looked(1_000, 10_000);
         assert!(!blocks.is_too_much(0));
-        blocks.looked(9, 100);
+        blocks.looked(999, 10_000);
         assert_eq!(blocks.must_go(0), Some(0x1000));
         assert_eq!((blocks.must_go(0), blocks.is_too_much(0)), (None, false));
         assert_eq!(blocks.freed(0x2000, &order), Freed::GoesBack);
         assert!(!blocks.is_idle(0x1000));
-        blocks.looked(50, 100);
+        blocks.looked(5_000, 10_000);
         let looks = (0..2 * LOOK_EVERY).filter(|_| {
             blocks.allocated(ask(100), 0x1000, 0);
             blocks.freed(0x1000, &order);
             let is_due = blocks.is_look_due();
             if is_due {
-                blocks.looked(50, 100);
+                blocks.looked(5_000, 10_000);
             }
             is_due
         });
