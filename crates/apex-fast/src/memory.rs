@@ -17,7 +17,7 @@ use crate::captures;
 use crate::counts::COUNTERS;
 use apex_cuda::types::*;
 use apex_cuda::{Driver, Function};
-use apex_policy::pool::{Ask, Blocks, Freed, Order, Peaks};
+use apex_policy::pool::{Ask, Blocks, Freed, Order, Peaks, Taken};
 use core::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -83,13 +83,22 @@ fn with<T>(look: impl FnOnce(&mut Pool) -> T) -> Option<T> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(look)
 }
 
-/// Begins a pool for the first context that allocates.
-fn begin(context: u64) {
+/// What the pool has for a context; nothing where it is another's. The first context that allocates begins it.
+fn take(ask: Ask, context: u64) -> Option<Option<Taken>> {
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-    let pool = pool.get_or_insert_with(Pool::default);
+    let pool = pool.get_or_insert_default();
     if pool.context == 0 {
         pool.context = context;
     }
+    if pool.context != context {
+        return None;
+    }
+    let taken = pool.blocks.take(ask, &mut pool.order);
+    if taken.is_some() {
+        work::publish(&pool.order);
+        COUNTERS.pool_served.add(1);
+    }
+    Some(taken)
 }
 
 fn is_open() -> bool {
@@ -129,17 +138,8 @@ fn allocate(
     if context == 0 {
         return forward();
     }
-    begin(context);
-    let taken = with(|pool| {
-        let taken = (pool.context == context).then(|| pool.blocks.take(ask, &mut pool.order));
-        work::publish(&pool.order);
-        taken
-    });
-    match taken.flatten() {
-        Some(Some(taken)) => {
-            COUNTERS.pool_served.fetch_add(1, Ordering::Relaxed);
-            return Ok((taken.address, taken.pitch));
-        }
+    match take(ask, context) {
+        Some(Some(taken)) => return Ok((taken.address, taken.pitch)),
         Some(None) => make_room(ask.bytes * ask.rows.max(1)),
         None => {
             context_changed();

@@ -16,6 +16,8 @@ const IDLE_OF_PEAK: u64 = 10;
 const LEAST_IDLE_BYTES: u64 = 32 << 20;
 /// As many blocks may lie idle.
 const MOST_IDLE: usize = 4_096;
+/// Sizes of which no block lies idle that are remembered: a loop frees and takes the same ones in turns.
+const MOST_EMPTY: usize = 256;
 /// With less than a tenth of the device free, nothing lies idle.
 const FREE_OF_DEVICE: u64 = 10;
 /// Frees between two looks at what the device has left.
@@ -60,6 +62,8 @@ pub enum Freed {
 struct Block {
     ask: Ask,
     pitch: u64,
+    /// The program has freed it.
+    is_idle: bool,
     /// Somebody else may know it, so that it must end when the program says so.
     is_known_elsewhere: bool,
 }
@@ -76,10 +80,11 @@ struct Idle {
 /// All blocks of one context.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    live: HashMap<u64, Block, Quick>,
+    /// Those that the driver has not got back, by where they begin.
+    all: HashMap<u64, Block, Quick>,
+    /// Those that lie idle, the newest last.
     idle: HashMap<Ask, Vec<Idle>, Quick>,
-    /// Where the idle blocks begin, and their bytes.
-    idle_at: HashMap<u64, u64, Quick>,
+    idle_count: usize,
     live_bytes: u64,
     idle_bytes: u64,
     peak_bytes: u64,
@@ -108,75 +113,84 @@ pub struct Peaks {
 impl Blocks {
     /// A block of exactly this size, the newest that can be had.
     pub fn take(&mut self, ask: Ask, order: &mut Order) -> Option<Taken> {
-        let all = self.idle.get_mut(&ask)?;
+        let same = self.idle.get_mut(&ask).filter(|same| !same.is_empty())?;
         // Where one stream has all the work its own order does, and the newest block is the one in the caches.
-        let newest = order.only().and(Some(all.len() - 1)).filter(|_| order.owe());
-        let rested = || all.iter().rposition(|block| order.is_over(block.mark));
+        let newest = order.only().and(Some(same.len() - 1)).filter(|_| order.owe());
+        let rested = || same.iter().rposition(|block| order.is_over(block.mark));
         let nth = match newest.or_else(rested) {
             Some(nth) => nth,
-            None if order.owe() => all.len() - 1,
+            None if order.owe() => same.len() - 1,
             None => return None,
         };
-        let Idle { address, pitch, .. } = all.remove(nth);
-        if all.is_empty() {
+        let Idle { address, pitch, .. } = same.remove(nth);
+        if same.is_empty() && self.idle.len() > MOST_EMPTY {
             self.idle.remove(&ask);
         }
-        self.idle_at.remove(&address);
+        self.idle_count -= 1;
         self.idle_bytes -= bytes(ask, pitch);
-        self.has(ask, address, pitch);
+        if let Some(block) = self.all.get_mut(&address) {
+            block.is_idle = false;
+        }
+        self.has_more(bytes(ask, pitch));
         Some(Taken { address, pitch })
     }
 
     /// The driver gave the program this block.
     pub fn allocated(&mut self, ask: Ask, address: u64, pitch: u64) {
+        // What began there ended in a way that nobody saw.
+        if self.all.get(&address).is_some_and(|lost| lost.is_idle) {
+            self.idle_went(address);
+        }
+        self.gone(address);
         self.bytes_until_look = self.bytes_until_look.saturating_sub(bytes(ask, pitch));
-        self.has(ask, address, pitch);
+        self.all.insert(address, Block { ask, pitch, is_idle: false, is_known_elsewhere: false });
+        self.has_more(bytes(ask, pitch));
     }
 
-    /// The program has this block.
-    fn has(&mut self, ask: Ask, address: u64, pitch: u64) {
-        let block = Block { ask, pitch, is_known_elsewhere: false };
-        self.live_bytes += bytes(ask, pitch);
+    /// The program has so many bytes more.
+    fn has_more(&mut self, bytes: u64) {
+        self.live_bytes += bytes;
         self.peak_bytes = self.peak_bytes.max(self.live_bytes);
         self.held_peak_bytes = self.held_peak_bytes.max(self.live_bytes + self.idle_bytes);
-        if let Some(lost) = self.live.insert(address, block) {
-            // It ended in a way that nobody saw.
-            self.live_bytes -= bytes(lost.ask, lost.pitch);
-        }
     }
 
     /// The program frees a block.
     pub fn freed(&mut self, address: u64, order: &Order) -> Freed {
-        let Some(block) = self.live.remove(&address) else {
-            return if self.idle_at.contains_key(&address) { Freed::Twice } else { Freed::Unknown };
-        };
-        let size = bytes(block.ask, block.pitch);
+        let Some(block) = self.all.get_mut(&address) else { return Freed::Unknown };
+        if block.is_idle {
+            return Freed::Twice;
+        }
+        let Block { ask, pitch, is_known_elsewhere, .. } = *block;
+        let size = bytes(ask, pitch);
         self.live_bytes -= size;
         self.freed += 1;
         self.frees_until_look = self.frees_until_look.saturating_sub(1);
-        if block.is_known_elsewhere || self.is_scarce || self.idle_at.len() >= MOST_IDLE {
+        if is_known_elsewhere || self.is_scarce || self.idle_count >= MOST_IDLE {
+            self.all.remove(&address);
             return Freed::GoesBack;
         }
-        let idle = Idle { address, pitch: block.pitch, mark: order.mark(), number: self.freed };
-        self.idle.entry(block.ask).or_default().push(idle);
-        self.idle_at.insert(address, size);
+        block.is_idle = true;
+        let idle = Idle { address, pitch, mark: order.mark(), number: self.freed };
+        self.idle.entry(ask).or_default().push(idle);
+        self.idle_count += 1;
         self.idle_bytes += size;
         Freed::Kept
     }
 
     /// The program ended a block by another way.
     pub fn gone(&mut self, address: u64) {
-        if let Some(block) = self.live.remove(&address) {
+        if let Some(block) = self.all.get(&address).filter(|block| !block.is_idle) {
             self.live_bytes -= bytes(block.ask, block.pitch);
+            self.all.remove(&address);
         }
     }
 
     /// Another process or device gets to know the block that an address lies in, or its attributes are set.
     pub fn known_elsewhere(&mut self, address: u64) {
         let holds = |base: u64, block: &Block| {
-            (base..base + bytes(block.ask, block.pitch)).contains(&address)
+            !block.is_idle && (base..base + bytes(block.ask, block.pitch)).contains(&address)
         };
-        if let Some((_, block)) = self.live.iter_mut().find(|(base, block)| holds(**base, block)) {
+        if let Some((_, block)) = self.all.iter_mut().find(|(base, block)| holds(**base, block)) {
             block.is_known_elsewhere = true;
         }
     }
@@ -221,7 +235,10 @@ impl Blocks {
     /// Whether an address lies in a block that the program has freed.
     #[must_use]
     pub fn is_idle(&self, address: u64) -> bool {
-        self.idle_at.iter().any(|(&base, &bytes)| (base..base + bytes).contains(&address))
+        let holds = |ask: Ask, idle: &Idle| {
+            (idle.address..idle.address + bytes(ask, idle.pitch)).contains(&address)
+        };
+        self.idle.iter().any(|(&ask, same)| same.iter().any(|idle| holds(ask, idle)))
     }
 
     /// What was had at most.
@@ -232,16 +249,23 @@ impl Blocks {
 
     /// The idle block that was freed longest ago, which goes back to the driver.
     pub fn oldest(&mut self) -> Option<u64> {
-        let (&ask, _) =
-            self.idle.iter().min_by_key(|(_, all)| all.first().map(|block| block.number))?;
-        let all = self.idle.get_mut(&ask)?;
-        let block = all.remove(0);
-        if all.is_empty() {
-            self.idle.remove(&ask);
+        let first = self.idle.values().filter_map(|same| same.first());
+        let address = first.min_by_key(|block| block.number)?.address;
+        self.idle_went(address);
+        Some(address)
+    }
+
+    /// An idle block is no longer there.
+    fn idle_went(&mut self, address: u64) {
+        let Some(Block { ask, pitch, .. }) = self.all.remove(&address) else { return };
+        if let Some(same) = self.idle.get_mut(&ask) {
+            same.retain(|block| block.address != address);
+            if same.is_empty() {
+                self.idle.remove(&ask);
+            }
         }
-        self.idle_at.remove(&block.address);
-        self.idle_bytes -= bytes(ask, block.pitch);
-        Some(block.address)
+        self.idle_count -= 1;
+        self.idle_bytes -= bytes(ask, pitch);
     }
 
     /// Bytes that lie idle.
@@ -349,7 +373,7 @@ mod tests {
         }
         assert!(most > blocks.peak_bytes);
         while blocks.oldest().is_some() {}
-        assert_eq!((blocks.idle_bytes, blocks.idle_at.len()), (0, 0));
+        assert_eq!((blocks.idle_bytes, blocks.idle_count), (0, 0));
         let peaks = Peaks { live_bytes: blocks.peak_bytes, held_bytes: most };
         assert_eq!(blocks.peaks(), peaks);
     }

@@ -141,18 +141,21 @@ impl Order {
 
     /// A block is to be handed out though work is under way that may use it. False where that cannot be made safe.
     pub fn owe(&mut self) -> bool {
-        match self.under_way() {
-            Streams::Many => false,
-            Streams::Few(streams) => {
-                for stream in streams {
-                    if !self.debts.contains(&stream) {
-                        self.debts.push(stream);
-                    }
+        let waited = self.waits.iter().map(|(_, streams)| streams);
+        let all = || waited.clone().chain([&self.active]);
+        if all().any(|streams| matches!(streams, Streams::Many)) {
+            return false;
+        }
+        for streams in all() {
+            let Streams::Few(streams) = streams else { continue };
+            for &stream in streams {
+                if !self.debts.contains(&stream) {
+                    self.debts.push(stream);
                 }
-                self.settled.clear();
-                true
             }
         }
+        self.settled.clear();
+        true
     }
 
     /// The program begins to wait for a stream, or for all of them. Nothing is returned where that leaves some.
