@@ -55,6 +55,19 @@ fn a_child_has_no_pool() {
 }
 
 #[test]
+fn a_wait_of_another_context_ends_nothing() {
+    let place = Place::new();
+    for order in ["created", "set"] {
+        for words in ["--fast=memory", "--fast"] {
+            let watched = place.watch_with(&[words], &linked("freed_contexts"), &[order]);
+            watched.ended.check_success();
+            assert_eq!(watched.ended.stdout, "holds 2\n", "{words} {order}");
+            assert_eq!(pool(&watched).served, 1, "{words} {order}");
+        }
+    }
+}
+
+#[test]
 fn two_hundred_killed_programs_harm_nobody() {
     let place = Place::new();
     let arguments = ["200", "3", "2", "40"];

@@ -196,7 +196,12 @@ macro_rules! door {
                 let twin = const { is_twin(stringify!($name)) };
                 let work = work_of(Kind::$kind, passes, twin, stream);
                 // SAFETY: the program's own arguments, unchanged.
-                call(work, const { needs_memory(Kind::$kind) }, || unsafe { (beneath().$name)($($argument),*) })
+                let result = call(work, const { needs_memory(Kind::$kind) }, || unsafe { (beneath().$name)($($argument),*) });
+                // One that is made is the thread's at once.
+                if const { matches!(Kind::$kind, Kind::Context) } && !passes {
+                    super::context_changed();
+                }
+                result
             }
             let has_stream = false $(|| is_stream(stringify!($type)))*;
             if is_wanted(Kind::$kind, stringify!($order), has_stream) {

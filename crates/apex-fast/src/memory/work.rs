@@ -3,7 +3,7 @@
 //! A program mostly has one stream with work, and nothing to wait for there. Its number stands in one word that a launch
 //! looks at before and after; only another stream takes the lock.
 
-use super::{beneath, captures, give_back_beyond, with};
+use super::{beneath, captures, give_back_beyond, own_context, with};
 use crate::counts::COUNTERS;
 use apex_cuda::types::*;
 use apex_policy::pool::{Order, Ticket};
@@ -72,13 +72,24 @@ fn register(on: On) {
 
 #[cold]
 fn settle(on: On, stream: CUstream) {
-    if captures::any() {
+    if captures::any() || !is_of_pool(on) {
         return;
     }
     for other in with(|pool| pool.order.before_work(on.0)).unwrap_or_default() {
         COUNTERS.pool_waits.fetch_add(1, Ordering::Relaxed);
         wait_for(other as CUstream, stream);
     }
+}
+
+/// Whether a stream is one of the pool's context. Each context has a default stream under the same name.
+fn is_of_pool(on: On) -> bool {
+    on != On::DEFAULT || is_here()
+}
+
+/// Whether the calling thread has the pool's context: a wait for another one says nothing of this one's work.
+fn is_here() -> bool {
+    let context = own_context();
+    with(|pool| pool.context == context) == Some(true)
 }
 
 /// `stream` goes on when `other` has done what it has now. Where that cannot be said to the driver the caller waits.
@@ -102,6 +113,9 @@ fn wait_for(other: CUstream, stream: CUstream) {
 
 /// The program begins to wait for a stream, or for all.
 pub(super) fn wait_begins(of: Option<On>) -> Option<Ticket> {
+    if !of.map_or_else(is_here, is_of_pool) {
+        return None;
+    }
     with(|pool| {
         let ticket = match of {
             None => pool.order.wait_begins(None),
@@ -174,7 +188,7 @@ pub(super) fn stream_ends(on: On, stream: CUstream) {
 
 /// Nothing can be said to the stream that comes: whoever would be waited for is waited for now.
 pub(super) fn settle_all() {
-    if with(|pool| pool.order.is_owed()) == Some(true) {
+    if with(|pool| pool.order.is_owed()) == Some(true) && is_here() {
         wait_for_all();
     }
 }
