@@ -228,6 +228,9 @@ pub struct BenchPredict {
     /// Judge the models of a folder on rows that they have not seen, instead of timing them.
     #[arg(long)]
     pub truth: bool,
+    /// Judge the forests for programs on programs that they have not seen, instead of timing predictions.
+    #[arg(long, conflicts_with_all = ["truth", "suggest"])]
+    pub programs: bool,
     /// Judge suggested configurations on problems that were held out of the rows, instead of timing predictions.
     #[arg(long, conflicts_with = "truth")]
     pub suggest: bool,
@@ -237,9 +240,13 @@ pub struct BenchPredict {
     /// The folder of models; by default APEX_MODELS, or models beside the executable or here.
     #[arg(long, value_name = "DIR")]
     pub models: Option<PathBuf>,
-    /// The measured rows that the models were trained from, needed to judge them; by default h200.parquet among the models.
+    /// The measured rows that the models were trained from, needed to judge them; by default h200.parquet among the models,
+    /// with --programs programs-h200.parquet.
     #[arg(long, alias = "data", value_name = "FILE")]
     pub rows: Option<PathBuf>,
+    /// With --programs, rows of another run of the same programs.
+    #[arg(long, value_name = "FILE", requires = "programs")]
+    pub again: Option<PathBuf>,
     /// A tenth of the rounds.
     #[arg(long)]
     pub quick: bool,

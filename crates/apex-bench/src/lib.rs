@@ -19,6 +19,7 @@ mod libraries;
 mod memory;
 pub mod models;
 mod predict;
+mod programs;
 mod report;
 mod sched;
 mod shim;
@@ -82,6 +83,9 @@ fn zoo(arguments: &Zoo) -> Result<ExitCode> {
 
 /// Times the predictor, or judges its models or its suggestions.
 fn predict(arguments: &BenchPredict) -> Result<ExitCode> {
+    if arguments.programs {
+        return show(&programs::judged(arguments)?, arguments.json, programs::print_rows);
+    }
     if arguments.suggest {
         return show(&suggestions::judge(arguments)?, arguments.json, suggestions::print_rows);
     }

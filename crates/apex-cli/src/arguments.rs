@@ -489,6 +489,8 @@ pub(crate) enum Train {
     Collect(Collect),
     /// Train every model from rows, and judge them on rows they have not seen.
     Fit(Fit),
+    /// Grow the forests that predict launches of programs, from rows of real ones, and judge them on others.
+    Programs(Programs),
     /// Foresee allocations: train a network on recorded ones, and judge every method on programs it has not seen.
     Foresee(Foresee),
     /// Launches points once, for a profiler.
@@ -594,6 +596,28 @@ pub(crate) struct Fit {
     /// Small models in seconds, to see that everything works.
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Print the scores as a JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Programs {
+    /// File of rows of sessions; may be given several times.
+    #[arg(long, alias = "data", value_name = "FILE", required = true)]
+    pub(crate) rows: Vec<PathBuf>,
+    /// Rows of other runs of the same programs, to judge what is remembered.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) again: Vec<PathBuf>,
+    /// Decides which programs judge, and everything random.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Trees of each forest.
+    #[arg(long, default_value_t = 160)]
+    pub(crate) trees: usize,
+    /// Folder of models that the forests are added to.
+    #[arg(short, long, alias = "out", value_name = "DIR", default_value = "models")]
+    pub(crate) output: PathBuf,
     /// Print the scores as a JSON document.
     #[arg(long)]
     pub(crate) json: bool,

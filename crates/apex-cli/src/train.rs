@@ -1,6 +1,7 @@
 //! `apex train`: measure launches, train models from them.
 
 mod foresee;
+mod programs;
 
 use crate::arguments::{Collect, Fit, Train};
 use anyhow::{Context, Result, bail};
@@ -36,6 +37,7 @@ pub(crate) fn train(arguments: &Train) -> Result<ExitCode> {
             None => measure(collect),
         },
         Train::Fit(arguments) => train_models(arguments),
+        Train::Programs(arguments) => programs::grow_forests(arguments),
         Train::Foresee(arguments) => foresee::foresee(arguments),
         Train::LaunchPoints { points, seed, device } => {
             ncu::launch_points(&executor(*device)?, *points, *seed)?;

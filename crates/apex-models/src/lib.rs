@@ -17,6 +17,7 @@ mod likeness;
 mod model;
 pub mod onnx;
 mod products;
+pub mod programs;
 mod protobuf;
 mod refusal;
 mod small_network;

@@ -62,7 +62,7 @@ impl Model for Trees {
     }
 }
 
-fn read_forest(file: &TensorFile<'_>, name: &str) -> Result<Forest, Refusal> {
+pub(crate) fn read_forest(file: &TensorFile<'_>, name: &str) -> Result<Forest, Refusal> {
     let count = file.shape(&format!("{name}.leaves"))?.first().copied().unwrap_or(0);
     let features = file.bytes(&format!("{name}.features"), &[count, LEAVES])?;
     let thresholds = file.floats(&format!("{name}.thresholds"), &[count, LEAVES])?;
@@ -79,7 +79,7 @@ fn read_forest(file: &TensorFile<'_>, name: &str) -> Result<Forest, Refusal> {
     Ok(forest)
 }
 
-fn write_forest(forest: &Forest, file: TensorWriter, name: &str) -> TensorWriter {
+pub(crate) fn write_forest(forest: &Forest, file: TensorWriter, name: &str) -> TensorWriter {
     let features: Vec<u8> = forest.grown().flat_map(|tree| tree.features).collect();
     let thresholds: Vec<f32> = forest.grown().flat_map(|tree| tree.thresholds).collect();
     let leaves: Vec<f32> = forest.grown().flat_map(|tree| tree.leaves).collect();

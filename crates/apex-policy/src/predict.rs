@@ -24,6 +24,7 @@ pub mod network;
 pub mod online;
 pub mod own_costs;
 pub mod parts;
+pub mod programs;
 pub mod question;
 pub mod repeats;
 pub mod scale;

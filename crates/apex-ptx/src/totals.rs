@@ -97,6 +97,30 @@ pub fn of_machine(machine: &Machine) -> Totals {
     ]
 }
 
+/// Names of what is counted of the loops of machine code.
+pub const LOOPED: [&str; 5] = ["total", "tensor", "bytes", "nested", "wide_tensor"];
+
+/// Counts what stands within loops of machine code: all instructions, matrix instructions, bytes of global memory that one
+/// turn of each moves, instructions within loops of loops; last the matrix instructions of four warps anywhere.
+#[must_use]
+pub fn looped(machine: &Machine) -> [u32; LOOPED.len()] {
+    let mut sums = [0_u32; LOOPED.len()];
+    for (&(operation, width), count) in &machine.counts {
+        let kind = kind_of(operation);
+        let moves = matches!(kind, Kind::LoadGlobal | Kind::StoreGlobal | Kind::CopyAsync);
+        let is_tensor = matches!(kind, Kind::Tensor | Kind::WideTensor);
+        let more = [
+            count.looped,
+            if is_tensor { count.looped } else { 0 },
+            if moves { count.looped.saturating_mul(1 << width) } else { 0 },
+            count.nested,
+            if kind == Kind::WideTensor { count.all } else { 0 },
+        ];
+        sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+    }
+    sums
+}
+
 /// Edges that lead back in the text: every loop has one at least.
 fn loops(function: &Function) -> u32 {
     let Ok(code) = Code::new(function) else { return 0 };

@@ -28,6 +28,7 @@ pub mod models;
 pub mod ncu;
 pub mod network;
 pub mod peaks;
+pub mod programs;
 pub mod random;
 pub mod reload;
 pub mod rows;
@@ -37,3 +38,4 @@ pub mod transformer;
 pub mod walks;
 
 pub use error::Error;
+pub use models::replace;

@@ -118,7 +118,8 @@ pub fn read<T>(path: &Path, parse: fn(&[u8]) -> Result<T, Refusal>) -> Result<T,
     parse(&bytes).map_err(|refusal| Error::Refused(path.to_owned(), refusal))
 }
 
-fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+/// Puts bytes in the place of a file, whole or not at all.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let part = path.with_extension("part");
     fs::write(&part, bytes).map_err(Error::write(&part))?;
     fs::rename(&part, path).map_err(Error::write(path))
