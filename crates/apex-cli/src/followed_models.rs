@@ -8,12 +8,15 @@ use apex_daemon::history::History;
 use apex_daemon::learn::AtHand;
 use apex_daemon::speech::say;
 use apex_policy::predict::network::SmallNetwork;
+use apex_policy::predict::programs::Programs;
 use apex_policy::predict::question::Device;
 use apex_policy::predict::trees::Trees;
 use apex_train::models::{self, SMALL_FILE, TREES_FILE};
+use apex_train::programs::PROGRAMS_FILE;
 use apex_train::reload::{FollowedModel, Looked};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often the files are looked at.
@@ -24,6 +27,7 @@ pub(crate) struct FollowedModels {
     folder: Option<PathBuf>,
     small: Option<FollowedModel<SmallNetwork>>,
     trees: Option<FollowedModel<Trees>>,
+    programs: Option<Arc<Programs>>,
     devices: BTreeMap<String, Device>,
     looked: Instant,
 }
@@ -35,6 +39,7 @@ impl FollowedModels {
             folder: None,
             small: None,
             trees: None,
+            programs: None,
             devices: BTreeMap::new(),
             looked: Instant::now(),
         };
@@ -53,6 +58,7 @@ impl FollowedModels {
             |(name, peaks): (String, apex_train::peaks::Peaks)| Some((name, peaks.device()?));
         self.devices = manifest.devices.into_iter().filter_map(known).collect();
         (self.small, self.trees) = (Some(small), Some(trees));
+        self.programs = programs(folder)?;
         self.folder = Some(folder.to_owned());
         Ok(())
     }
@@ -73,6 +79,7 @@ impl FollowedModels {
         AtHand {
             small: self.small.as_ref().map(FollowedModel::reader),
             trees: self.trees.as_ref().map(FollowedModel::reader),
+            programs: self.programs.clone(),
             devices: self.devices.clone(),
         }
     }
@@ -87,6 +94,15 @@ impl FollowedModels {
         let trees = self.trees.as_mut().map(|trees| (TREES_FILE, trees.look()));
         [small, trees].into_iter().flatten().filter_map(change_sentence).collect()
     }
+}
+
+/// The forests for launches of programs, where a folder has them.
+pub(crate) fn programs(folder: &Path) -> Result<Option<Arc<Programs>>, apex_train::Error> {
+    let path = folder.join(PROGRAMS_FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    models::read(&path, apex_models::programs::read).map(|found| Some(Arc::new(found)))
 }
 
 /// What the user is told of a file that was looked at.

@@ -129,6 +129,7 @@ fn of_session(arguments: &Predict, session: &str) -> Result<Vec<Answered>> {
             AtHand {
                 small: Some(Arc::new(Shared::new(loaded.small)).reader()),
                 trees: Some(Arc::new(Shared::new(loaded.trees)).reader()),
+                programs: None,
                 devices: loaded.manifest.devices.into_iter().filter_map(device).collect(),
             }
         }
@@ -150,10 +151,15 @@ fn of_session(arguments: &Predict, session: &str) -> Result<Vec<Answered>> {
 }
 
 fn answered(foreseen: Foreseen) -> Answered {
-    let Foreseen { kernel, device, shape, prediction, measured_ns, .. } = foreseen;
+    let Foreseen { kernel, device, shape, prediction, is_known, measured_ns, .. } = foreseen;
     let shape = LaunchShape { grid: shape.grid, block: shape.block.map(u32::from) };
     let said = Answered::new(&kernel, &device, &shape, &prediction);
-    Answered { measured_ns: Some(measured_ns as f64), ..said }
+    let said = Answered { measured_ns: Some(measured_ns as f64), ..said };
+    if is_known {
+        return said;
+    }
+    let (basis, source) = ("none".into(), "not known".into());
+    Answered { time_ns: None, low_ns: None, high_ns: None, basis, source, ..said }
 }
 
 fn launches(arguments: &Predict) -> Result<Vec<Asked>> {

@@ -76,7 +76,8 @@ pub fn read(known: &Known, rings: &Path, end: Instant) -> Codes {
     codes
 }
 
-fn of_image(
+/// The kernels of one image.
+pub(crate) fn of_image(
     rings: &Path,
     image: &Image,
     kernels: &[&Kernel],

@@ -118,7 +118,7 @@ fn sizes(kernel: &Kernel) -> impl Iterator<Item = u64> {
 }
 
 /// What the warps of a launch do on average; nothing where its PTX has other parameters than the driver says.
-fn walked_of(
+pub(crate) fn walked_of(
     program: &Program,
     kernel: &Kernel,
     passed: &Passed,

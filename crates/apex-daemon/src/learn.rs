@@ -13,6 +13,7 @@
 //! network is not asked: on launches that neither has seen, it is farther off than the trees, and so is the middle
 //! of both (`apex bench predict --truth`).
 
+mod foresight;
 mod remembered;
 
 use crate::history::{History, Past, Timed};
@@ -25,16 +26,19 @@ use apex_core::event::{KernelId, LaunchShape, TimeBasis, What};
 use apex_core::facts;
 use apex_models::Reader;
 use apex_policy::Carveout;
-use apex_policy::predict::answer::{Knowledge, Models, Prediction, Source};
+use apex_policy::predict::answer::{Knowledge, Models, Prediction, Source, Time};
 use apex_policy::predict::features::{FNV_START, fnv};
 use apex_policy::predict::network::SmallNetwork;
+use apex_policy::predict::programs::{Programs, Said};
 use apex_policy::predict::question::{Device, Kernel, Question};
 use apex_policy::predict::repeats::{self, Repeat};
 use apex_policy::predict::trees::Trees;
+use foresight::{Asked, Foresight};
 use remembered::{Place, Remembered};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Configurations and kernels that are remembered.
 const CONFIGURATIONS: usize = 1 << 14;
@@ -44,6 +48,8 @@ const MOST_ANSWERS: usize = 1 << 14;
 /// Errors that are kept for the medians; later ones replace none.
 const MOST_ERRORS: usize = 1 << 16;
 const MOST_ERRORS_OF_KERNEL: usize = 1 << 10;
+/// Times of a configuration that the forests for programs are told.
+const YOUNG: u32 = 8;
 /// Half of an 80 % interval, in log2, of what only an earlier run measured: no narrower, because runs differ.
 const FROM_EARLIER: f32 = 0.06;
 /// What memory gives where the driver does not say.
@@ -56,6 +62,8 @@ pub struct AtHand {
     pub small: Option<Reader<SmallNetwork>>,
     /// For all kernels.
     pub trees: Option<Reader<Trees>>,
+    /// For launches of programs.
+    pub programs: Option<Arc<Programs>>,
     /// The bound of each device that the models know, by its name.
     pub devices: BTreeMap<String, Device>,
 }
@@ -71,6 +79,8 @@ pub struct Foreseen {
     pub shape: LaunchShape,
     /// What was said.
     pub prediction: Prediction,
+    /// Whether its time was a number to go by.
+    pub is_known: bool,
     /// The time in nanoseconds.
     pub measured_ns: u64,
     /// How it was taken.
@@ -90,6 +100,8 @@ pub struct Learner {
     answers: Option<Writer>,
     answered: HashSet<u64>,
     remembered: Remembered,
+    foresight: Option<Foresight>,
+    not_known: u64,
 }
 
 /// What was said of one kernel and what was measured.
@@ -111,6 +123,8 @@ impl Learner {
     /// With models, or with none: then from measured times alone.
     #[must_use]
     pub fn new(models: AtHand) -> Learner {
+        let foresight =
+            models.programs.as_ref().map(|found| Foresight::new(Arc::clone(found), None));
         Learner {
             knowledge: Knowledge::remembering(CONFIGURATIONS, KERNELS),
             models,
@@ -122,7 +136,15 @@ impl Learner {
             answers: None,
             answered: HashSet::new(),
             remembered: Remembered::default(),
+            foresight,
+            not_known: 0,
         }
+    }
+
+    /// Reads the code of kernels as they are seen; `rings` has what lies in no file.
+    pub fn read_code_beside(&mut self, rings: &Path) {
+        let programs = self.models.programs.as_ref();
+        self.foresight = programs.map(|found| Foresight::new(Arc::clone(found), Some(rings)));
     }
 
     /// Begins with what earlier runs measured; of several histories the first that knows a kernel is believed.
@@ -164,15 +186,26 @@ impl Learner {
         let place = place(known, row.process, facts, device_facts, basis);
         self.recall(&place, &device, basis);
         let kernel = asked_kernel(facts, basis);
-        let question = question(&device, &kernel, &shape);
-        let prediction = self.foretell(&question);
+        let process = row.process;
+        let (kernel, device) = (&kernel, &device);
+        let asked = Asked { known, process, facts, kernel, device, device_facts, basis };
+        let question = question(device, kernel, &shape);
+        let (prediction, is_known) = self.foretell(&question, &asked, &shape);
         self.knowledge.learn(&question, nanos as f32);
         let key = repeats::key(&question);
+        let times = self.knowledge.repeats.find(key).map_or(0, |repeat| repeat.count);
+        if let Some(foresight) = self.foresight.as_mut().filter(|_| times <= YOUNG) {
+            foresight.learn(&asked, &shape, nanos as f32);
+        }
         self.remembered.measured(&place, &shape, key);
         self.configurations.insert(key);
-        self.judge(&facts.name, &prediction, nanos as f32);
+        if is_known {
+            self.judge(&facts.name, &prediction, nanos as f32);
+        } else {
+            self.not_known += 1;
+        }
         let (kernel, device) = (facts.name.clone(), device_facts.name.clone());
-        Some(Foreseen { kernel, device, shape, prediction, measured_ns: nanos, basis })
+        Some(Foreseen { kernel, device, shape, prediction, is_known, measured_ns: nanos, basis })
     }
 
     /// Answers a configuration when it is first launched by a program that wants predictions.
@@ -199,7 +232,16 @@ impl Learner {
         let basis = TimeBasis::EventPair;
         self.recall(&place(known, row.process, facts, device_facts, basis), &device, basis);
         let kernel = asked_kernel(facts, basis);
-        let nanos = self.foretell(&question(&device, &kernel, shape)).time.nanos;
+        let process = row.process;
+        let (kernel, device) = (&kernel, &device);
+        let asked = Asked { known, process, facts, kernel, device, device_facts, basis };
+        let question = question(device, kernel, shape);
+        let (prediction, is_known) = self.foretell(&question, &asked, shape);
+        let nanos = match is_known {
+            true => prediction.time.nanos,
+            // A program asks for a number.
+            false => self.by_models(&question).time.nanos,
+        };
         // A page that cannot be written is as good as none: the programs have their guesses.
         if let Some(answers) = &mut self.answers
             && answers.write(key, nanos).is_err()
@@ -227,18 +269,35 @@ impl Learner {
         }
     }
 
-    fn foretell(&mut self, question: &Question<'_>) -> Prediction {
+    /// What will be measured, and whether that is a number to go by.
+    fn foretell(
+        &mut self,
+        question: &Question<'_>,
+        asked: &Asked<'_>,
+        shape: &LaunchShape,
+    ) -> (Prediction, bool) {
+        let mut prediction = self.by_models(question);
+        let source = &mut prediction.time.source;
+        if *source == Source::Repeat {
+            if self.remembered.knows(repeats::key(question)) {
+                *source = Source::History;
+            }
+            return (prediction, true);
+        }
+        let said = self.foresight.as_mut().and_then(|foresight| foresight.foretell(asked, shape));
+        if let Some(said) = &said {
+            prediction.time = Time::of_program(said);
+        }
+        (prediction, said.is_none_or(|said: Said| said.is_known()))
+    }
+
+    fn by_models(&mut self, question: &Question<'_>) -> Prediction {
         let AtHand { small, trees, .. } = &mut self.models;
         let models = Models {
             small: small.as_mut().map(|reader| reader.get()),
             trees: trees.as_mut().map(|reader| reader.get()),
         };
-        let mut prediction = self.knowledge.predict(question, models);
-        let source = &mut prediction.time.source;
-        if *source == Source::Repeat && self.remembered.knows(repeats::key(question)) {
-            *source = Source::History;
-        }
-        prediction
+        self.knowledge.predict(question, models)
     }
 
     fn judge(&mut self, kernel: &str, prediction: &Prediction, measured: f32) {
@@ -277,7 +336,7 @@ impl Learner {
     #[must_use]
     pub fn summary(&self) -> Option<PredictionSummary> {
         let written_back = self.answers.as_ref().map_or(0, Writer::count);
-        if self.timed == 0 && written_back == 0 {
+        if self.timed == 0 && written_back == 0 && self.not_known == 0 {
             return None;
         }
         let all: Vec<f32> = self.errors.values().flatten().copied().collect();
@@ -297,6 +356,7 @@ impl Learner {
             by: self.errors.iter().map(by).collect(),
             written_back,
             taken: 0,
+            not_known: self.not_known,
         })
     }
 }
@@ -369,6 +429,8 @@ mod tests {
     use crate::summary::KernelSummary;
     use apex_core::event::KernelId;
     use apex_policy::predict::answer::Source;
+    use apex_policy::predict::programs::Rest;
+    use apex_policy::predict::trees::Forest;
 
     fn is_repeat(prediction: &Prediction) -> bool {
         prediction.time.source == Source::Repeat
@@ -451,6 +513,72 @@ mod tests {
         known.processes[0].kernels.get_mut(&1).unwrap().image_hash = 10;
         let changed = later.take(&known, &row(10, 7_000, TimeBasis::EventPair)).unwrap();
         assert_ne!(changed.prediction.time.source, Source::History);
+    }
+
+    /// Forests that correct nothing; where the shape is all that is known, they doubt much.
+    fn programs() -> AtHand {
+        let forests = [Forest::new(0.0), Forest::new(0.0), Forest::new(0.25)];
+        let programs = Programs { forests, widening: [10.0, 1.0, 1.0, 1.0] };
+        AtHand { programs: Some(Arc::new(programs)), ..AtHand::default() }
+    }
+
+    #[test]
+    fn of_a_shape_alone_nothing_is_said_and_another_shape_helps() {
+        let (mut learner, known) = (Learner::new(programs()), known());
+        let first = learner.take(&known, &row(10, 7_000, TimeBasis::EventPair)).unwrap();
+        assert!(!first.is_known);
+        let other = learner.take(&known, &row(20, 7_500, TimeBasis::EventPair)).unwrap();
+        assert!(other.is_known);
+        assert_eq!(other.prediction.time.source, Source::Programs(Rest::Others));
+        assert!((other.prediction.time.nanos / 7_000.0 - 1.0).abs() < 1e-3);
+        let summary = learner.summary().unwrap();
+        assert_eq!((summary.timed, summary.not_known, summary.configurations), (1, 1, 2));
+    }
+
+    #[test]
+    fn code_that_was_read_meanwhile_is_known() {
+        let code = include_bytes!("../../../tests/programs/demo.ptx");
+        let hash = apex_cuda::image::hash(code);
+        let rings = tempfile::tempdir().unwrap();
+        std::fs::write(rings.path().join(facts::image_file(hash)), code).unwrap();
+        let mut known = known();
+        let process = &mut known.processes[0];
+        let image = facts::Image { id: 1, kind: "ptx".into(), hash, ..facts::Image::default() };
+        process.images.insert(1, image);
+        let kernel = facts::Kernel {
+            id: 1,
+            name: "vector_add".into(),
+            image: 1,
+            image_hash: hash,
+            ..facts::Kernel::default()
+        };
+        process.kernels.insert(1, kernel);
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(240);
+        let mut fresh = Learner::new(programs());
+        fresh.read_code_beside(rings.path());
+        let ask = |learner: &mut Learner| {
+            let kernel = asked_kernel(&known.processes[0].kernels[&1], TimeBasis::EventPair);
+            let device_facts = &known.processes[0].devices[&0];
+            let device = learner.device(device_facts).unwrap();
+            let facts = &known.processes[0].kernels[&1];
+            let shape =
+                LaunchShape { grid: [4, 1, 1], block: [64, 1, 1], ..LaunchShape::default() };
+            let asked = Asked {
+                known: &known,
+                process: 0,
+                facts,
+                kernel: &kernel,
+                device: &device,
+                device_facts,
+                basis: TimeBasis::EventPair,
+            };
+            learner.foretell(&question(&device, &kernel, &shape), &asked, &shape)
+        };
+        while ask(&mut fresh).0.time.source != Source::Programs(Rest::Mix) {
+            assert!(std::time::Instant::now() < end, "the code was never read");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(ask(&mut fresh).1, "its instructions say enough");
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod object;
 pub mod palette;
 pub mod progress;
 pub mod read;
+mod reading;
 pub mod recent;
 pub mod recording;
 pub mod recover;

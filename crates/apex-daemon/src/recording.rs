@@ -167,6 +167,7 @@ impl Recording {
     /// Predicts with these models from here on, and answers the programs of the session with them.
     pub fn predict_with(&mut self, models: AtHand) {
         self.learner = Learner::new(models);
+        self.learner.read_code_beside(&self.rings);
         if let Err(error) = self.learner.answer_in(&self.rings) {
             self.notes.push(format!("programs predict without the trees: {error}"));
         }

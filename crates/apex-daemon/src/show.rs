@@ -210,12 +210,17 @@ fn predicted_line(summary: &Summary) -> Option<String> {
         .map(|by| format!("{} of {} by {}", percent(by.median_error), count(by.timed), by.source))
         .collect();
     let models = if predicted.with_models { "" } else { "; no trained models at hand" };
+    let unknown = match predicted.not_known {
+        0 => String::new(),
+        some => format!(", {} not known", count(some)),
+    };
     Some(format!(
-        "  predicted within {} (median) of {} in {}, {} within 10 %: {}{models}",
+        "  predicted within {} (median) of {} in {}, {} within 10 %, {} in their 80 % interval: {}{unknown}{models}",
         percent(predicted.median_error),
         counted(predicted.timed, "timed launch", "timed launches"),
         counted(predicted.configurations, "configuration", "configurations"),
         percent(predicted.within_10_percent),
+        percent(predicted.in_interval),
         by.join(", ")
     ))
 }

@@ -242,6 +242,9 @@ pub struct PredictionSummary {
     /// Those answers that took the place of a guess inside a program.
     #[serde(default)]
     pub taken: u64,
+    /// Timed launches of which nothing was said, because too little was known of their kernels.
+    #[serde(default)]
+    pub not_known: u64,
 }
 
 /// Predicted times of one kernel beside measured ones, of its timed launches.

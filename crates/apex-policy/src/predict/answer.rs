@@ -14,6 +14,7 @@ use super::likeness::Likeness;
 use super::neighbours::Neighbours;
 use super::network::SmallNetwork;
 use super::online::Lines;
+use super::programs::{Rest, Said};
 use super::question::{History, Near, Question};
 use super::repeats::{Repeats, key};
 use super::scale::log2;
@@ -50,6 +51,8 @@ pub enum Source {
     Repeat,
     /// What an earlier run measured of the same launch.
     History,
+    /// The forests for programs, by what their answer rests on.
+    Programs(Rest),
     /// The kernel's own line.
     Line,
     /// The boosted trees.
@@ -67,6 +70,7 @@ impl Source {
         match self {
             Source::Repeat => "repeat",
             Source::History => "history",
+            Source::Programs(rest) => rest.word(),
             Source::Line => "line",
             Source::Trees => "trees",
             Source::SmallNetwork => "small-network",
@@ -91,6 +95,13 @@ pub struct Time {
 }
 
 impl Time {
+    /// What the forests for programs say.
+    #[must_use]
+    pub fn of_program(said: &Said) -> Time {
+        let source = Source::Programs(said.rest);
+        Time::around(said.time.exp2(), said.half_width, Basis::Model, source)
+    }
+
     fn around(nanos: f32, half_width: f32, basis: Basis, source: Source) -> Time {
         let factor = half_width.exp2();
         Time { nanos, low: nanos / factor, high: nanos * factor, basis, source }
