@@ -5,7 +5,7 @@
 
 Programs are the workloads beside this file, models of torchvision and transformers, families of PyTorch's operators, and
 those of FOLDER, built as foreign.py builds them. Frameworks start several at once and wait for the GPU one by one, by
-the lock of a file; a program that is timed has the GPU for itself. Passes, each as far as time allows:
+the lock of a file; a program that is timed has the GPU for itself. Each program has the passes of --passes:
 
   full      every kernel by CUPTI
   sampled   event pairs around launches, as `apex run` times by default, but many more of them
@@ -185,38 +185,35 @@ def main():
     parser.add_argument("--seconds", type=float, default=290)
     parser.add_argument("--program-seconds", type=float, default=6, help="the longest that a program of the folder may run")
     parser.add_argument("--family-seconds", type=float, default=2.5)
+    parser.add_argument("--passes", default="full", help="those of each program, one after the other, with commas")
+    parser.add_argument("--every", type=int, default=1, help="only every so many-th program of a framework")
     parser.add_argument("--only", default="", help="only frameworks' programs whose names begin so")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     collection = Collection(options)
     jobs = [job for job in framework_jobs(collection.gate, options.family_seconds) if job[0].startswith(options.only)]
+    jobs = jobs[:: options.every]
+    passes = [way for way in PASSES if way in options.passes.split(",")]
     with tempfile.TemporaryDirectory(prefix="rows-build-") as build:
-        built = []
-
         def run_foreign():
             if not options.foreign:
                 return
             groups = set(filter(None, options.groups.split(",")))
             for name, command, folder in built_foreign(options.foreign, pathlib.Path(build), groups):
-                built.append((name, command, folder))
-                collection.run(name, command, "full", True, folder, options.program_seconds)
+                for way in passes:
+                    collection.run(name, command, way, True, folder, options.program_seconds)
 
-        def run_framework(job, way):
+        def run_framework(job):
             name, command, hold_gate = job
-            collection.run(name, command, way, hold_gate)
+            for way in passes:
+                collection.run(name, command, way, hold_gate)
 
-        for way in PASSES:
-            with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-                if way == "full":
-                    # Building takes long: it begins with the frameworks, and its programs come between them.
-                    beside = threading.Thread(target=run_foreign)
-                    beside.start()
-                    list(pool.map(lambda job: run_framework(job, "full"), jobs))
-                    beside.join()
-                else:
-                    for name, command, folder in built:
-                        pool.submit(collection.run, name, command, way, True, folder, options.program_seconds)
-                    list(pool.map(lambda job: run_framework(job, way), jobs))
+        # Building takes long: it begins with the frameworks, and its programs come between them.
+        beside = threading.Thread(target=run_foreign)
+        beside.start()
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(run_framework, jobs))
+        beside.join()
         collection.finish()
     rows = {way: sum(row.get("rows", 0) for row in collection.told if row["pass"] == way) for way in PASSES}
     size = sum(path.stat().st_size for path in collection.out.glob("*.parquet")) / 2**20

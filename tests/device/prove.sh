@@ -56,7 +56,7 @@ rows() {
 
 programs-rows() {
     timeout 330 python3 "$device/program_rows.py" --bundle "$bundle" --out . ${FOREIGN:+--foreign "$FOREIGN"} \
-        --groups "${FOREIGN_GROUPS:-}" --seconds "${ROWS_SECONDS:-290}"
+        --groups "${FOREIGN_GROUPS:-}" --seconds "${ROWS_SECONDS:-290}" --passes "${ROWS_PASSES:-full}" --every "${ROWS_EVERY:-1}"
 }
 
 sharing() {

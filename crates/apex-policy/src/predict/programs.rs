@@ -140,7 +140,8 @@ pub fn asked(sight: &Sight, past: &Past) -> (Sighted, f32, Rest) {
     match past.nearest(sight) {
         Some((near, time)) => {
             let features = sight.features(Some((near, *time, past.launches.len())));
-            (features, *time, Rest::Others)
+            // It grows as what is expected of both does, until the forest knows better.
+            (features, time + sight.expected - near.expected, Rest::Others)
         }
         None => (sight.features(None), sight.expected, sight.rest()),
     }
