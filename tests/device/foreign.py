@@ -11,7 +11,8 @@ same; lines that tell a time or a speed are left out. As many kernels are counte
 record was lost. One run under apex without accelerators says how far launches bound the program. With
 `--fast specialise` one run's summary says which kernels were compiled again: how many were kept of those tried, the
 medians of both forms as the program's own launches gave them, what kernels would have taken over what they took, and why
-kernels were left alone. The first run under apex finds nothing kept from earlier runs, the later ones do: both are told.
+kernels were left alone. The first run under apex finds nothing kept from earlier runs; the second one decides what the
+first has seen often. Both are timed by themselves, and the runs that are compared follow.
 
 With --newer 120 programs are built as PTX alone, for this chip and for compute_120, and the latter run under apex and
 without: that is foreign-newer.json.
@@ -182,15 +183,18 @@ def measure(row, options, folder, arguments, deadline):
     own = {"plain": [own_time(run) for run in plain], "fast": []}
     under = [str(options.bundle.resolve() / "apex"), "run", f"--fast={options.fast}", "--"]
     if "specialise" in options.fast:
-        cold = finished([*under, *command], folder, 3 * options.program_seconds)
-        row["first_seconds"] = cold and cold[0]
-    watched = observed(options, folder, command, [])
+        for name in ("first_seconds", "second_seconds"):
+            learning = finished([*under, *command], folder, 3 * options.program_seconds)
+            row[name] = learning and learning[0]
+        watched = {}
+    else:
+        watched = observed(options, folder, command, [])
     queued = observed(options, folder, command, [f"--fast={options.fast}"])
     row.update(kernels=watched.get("kernels_executed"), launch_bound=watched.get("launch_bound"), queue=queued.get("fast"))
     row.update(specialised_of(queued))
     is_whole = not any(told.get("own", {}).get(word) for told in (watched, queued) for word in ("lost", "damaged"))
     row["kernels_fast"] = queued.get("kernels_executed")
-    right = row["kernels"] == row["kernels_fast"] or not is_whole
+    right = row["kernels"] in (row["kernels_fast"], None) or not is_whole
     turns = min(options.turns, int((deadline - time.monotonic()) / (2.5 * max(seconds) + 0.5)))
     for turn in range(max(turns, LEAST_TURNS)):
         for way in ("plain", "fast") if turn % 2 == 0 else ("fast", "plain"):
@@ -201,8 +205,9 @@ def measure(row, options, folder, arguments, deadline):
             (fast if way == "fast" else seconds).append(run[0])
             own[way].append(own_time(run))
             right = right and (way == "plain" or holds(run, kept, plain[0]))
-    if row.get("first_seconds"):
-        row["first_ratio"] = statistics.median(seconds) / row["first_seconds"]
+    for name in ("first", "second"):
+        if row.get(f"{name}_seconds"):
+            row[f"{name}_ratio"] = statistics.median(seconds) / row[f"{name}_seconds"]
     row.update(plain_seconds=seconds, fast_seconds=fast, right=right, lines_compared=len(kept),
                ratio=statistics.median(seconds) / statistics.median(fast))
     if all(own["plain"]) and all(own["fast"]):
@@ -282,7 +287,7 @@ def line_of(row):
         word = f"by its own clock {row['own_ratio']:.3f}  {word}"
     if "kept" in row:
         ratios = " ".join(f"{original / max(rewritten, 1):.2f}" for _, original, rewritten in row["kept"])
-        word = f"first {row.get('first_ratio') or 0:.3f}, kernels {row['kernel_ratio'] or 1:.3f}, kept {len(row['kept'])} of {row['tried']} ({ratios})  {word}"
+        word = f"first {row.get('first_ratio') or 0:.3f} {row.get('second_ratio') or 0:.3f}, kernels {row['kernel_ratio'] or 1:.3f}, kept {len(row['kept'])} of {row['tried']} ({ratios})  {word}"
     return f"{row['program']:<24} {row['ratio']:.3f}  {statistics.median(row['plain_seconds']):.2f} s  {word}"
 
 
@@ -308,9 +313,10 @@ def summary_of(group, rows):
     if kernels:
         kernel_mean = math.exp(statistics.fmean(map(math.log, kernels)))
         of_kernels = f"; kernel time {kernel_mean:.3f}, at least 1.1 in {sum(ratio >= 1.1 for ratio in kernels)}"
-    first = [row["first_ratio"] for row in rows if row.get("first_ratio")]
-    if first:
-        of_kernels += f"; first runs {math.exp(statistics.fmean(map(math.log, first))):.3f}"
+    for name in ("first", "second"):
+        learning = [row[f"{name}_ratio"] for row in rows if row.get(f"{name}_ratio")]
+        if learning:
+            of_kernels += f"; {name} runs {math.exp(statistics.fmean(map(math.log, learning))):.3f}"
     return (f"{group}: {len(rows)} programs, geometric mean {mean:.3f} [{means[25]:.3f}, {means[975]:.3f}]{of_kernels}, "
             f"least {ratios[0]:.3f}, most {ratios[-1]:.3f}; below 0.97: {below}; differs: {wrong}")
 

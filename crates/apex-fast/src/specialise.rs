@@ -27,6 +27,8 @@
 //! | [`study`] | reads a kernel's PTX: which numbers could be written into it |
 //! | [`make`] | rewrites, compiles and loads a kernel |
 //! | [`past`] | which forms won or lost in earlier processes |
+//! | [`prepare`] | forms that earlier processes know, ready before the first launch |
+//! | [`verdict`] | times are judged, and what was found is told and kept |
 //! | [`thread`] | the thread that does both |
 //! | [`doors`] | the functions that stand in the driver's place |
 
@@ -39,10 +41,12 @@ mod make;
 mod numbers;
 mod past;
 mod plan;
+mod prepare;
 mod room;
 mod study;
 mod thread;
 mod timing;
+mod verdict;
 
 use apex_core::kept::Kept;
 use apex_cuda::types::*;

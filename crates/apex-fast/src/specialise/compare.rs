@@ -75,7 +75,8 @@ pub(super) fn step(kernel: &'static Kernel, known: &mut Known, nth: usize, call:
         Wanted::Time => return Step::Timed,
         Wanted::Comparison => {}
     }
-    let packed = packed(call, comparable.places());
+    // SAFETY: the program's own call; these places are the driver's account of the kernel's parameters.
+    let packed = unsafe { packed(call, comparable.places()) };
     let shape = Shape { grid: call.grid, block: call.block, parameters: &packed };
     let folded: Vec<Range<u32>> = known
         .fields
@@ -163,11 +164,15 @@ fn send(
 }
 
 /// The parameters of a call, laid out as in the kernel.
-fn packed(call: &Call, places: &[(u32, u32)]) -> Vec<u8> {
+///
+/// # Safety
+///
+/// The call has a pointer for each of these parameters, to as many bytes as is said.
+pub(super) unsafe fn packed(call: &Call, places: &[(u32, u32)]) -> Vec<u8> {
     let end = places.iter().map(|(offset, bytes)| offset + bytes).max().unwrap_or(0);
     let mut packed = vec![0; end as usize];
     for (nth, &(offset, bytes)) in places.iter().enumerate() {
-        // SAFETY: the program's own call has a pointer for each parameter, to as many bytes as the kernel says.
+        // SAFETY: the caller's promise.
         unsafe {
             (*call.parameters.add(nth))
                 .cast::<u8>()

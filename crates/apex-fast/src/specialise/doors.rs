@@ -5,6 +5,8 @@
 use super::images::{self, Owner};
 use super::launch::launch;
 use super::numbers::Call;
+use super::prepare::prepare;
+use super::verdict::conclude;
 use super::{beneath, is_aside, kernels, make, room, thread};
 use crate::doors::{Doors, is_twin};
 use crate::functions;
@@ -24,6 +26,7 @@ fn ends(owner: Option<Owner>, call: impl FnOnce() -> CUresult) -> CUresult {
         return call();
     }
     let pause = thread::pause();
+    conclude();
     kernels::forget();
     room::forget(owner.is_none());
     let result = call();
@@ -35,10 +38,10 @@ fn ends(owner: Option<Owner>, call: impl FnOnce() -> CUresult) -> CUresult {
 }
 
 /// What loads code: on success `keep` is told under which handle.
-fn loads<T>(result: CUresult, handle: *mut *mut T, keep: impl FnOnce(*mut T)) -> CUresult {
+fn loads<T>(result: CUresult, handle: *mut *mut T, keep: impl FnOnce(*mut T) -> Owner) -> CUresult {
     if result == CUDA_SUCCESS && !handle.is_null() && !is_aside() {
         // SAFETY: the driver has written there.
-        keep(unsafe { handle.read_unaligned() });
+        prepare(keep(unsafe { handle.read_unaligned() }));
     }
     result
 }
@@ -132,7 +135,10 @@ macro_rules! loaded {
         unsafe extern "C" fn $name($handle: $first, $from: $second $(, $argument: $type)*) -> CUresult {
             // SAFETY: the program's own arguments, unchanged.
             let result = unsafe { (beneath().$name)($handle, $from $(, $argument)*) };
-            loads(result, $handle, |handle| $keep($owner(handle), $from))
+            loads(result, $handle, |handle| {
+                $keep($owner(handle), $from);
+                $owner(handle)
+            })
         }
         $name as *const c_void
     }};

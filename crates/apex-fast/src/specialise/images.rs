@@ -3,6 +3,7 @@
 //! The driver gives no text back, and a program may free what it has loaded. So a copy is kept of every image that is
 //! not too large. Its texts are read by this layer's thread, when a kernel of it is studied.
 
+use apex_core::outputs::hash;
 use apex_cuda::image::{self, ImageKind};
 use apex_cuda::types::{CUlibrary, CUmodule};
 use apex_ptx::tree::Module;
@@ -39,6 +40,8 @@ struct Image {
     owner: Owner,
     kind: ImageKind,
     bytes: Arc<[u8]>,
+    /// Their hash, once somebody has asked.
+    digest: Option<u64>,
     /// Its modules, once somebody has asked.
     modules: Option<Arc<[Arc<Module>]>>,
 }
@@ -79,7 +82,7 @@ fn keep(owner: Owner, kind: ImageKind, bytes: Vec<u8>) {
         images.retain(|image| image.owner != owner);
         let together: usize = images.iter().map(|image| image.bytes.len()).sum();
         if together + bytes.len() <= MOST_BYTES_TOGETHER {
-            images.push(Image { owner, kind, bytes: bytes.into(), modules: None });
+            images.push(Image { owner, kind, bytes: bytes.into(), digest: None, modules: None });
         }
     });
 }
@@ -117,6 +120,14 @@ pub(super) fn find(
         (0, _) => Err("its program carries no PTX of it that says what runs".to_owned()),
         _ => Err("several texts of its program have a kernel of this name".to_owned()),
     }
+}
+
+/// The hash of an image, if it is kept.
+pub(super) fn digest(owner: Owner) -> Option<u64> {
+    with(|images| {
+        let image = images.iter_mut().find(|image| image.owner == owner)?;
+        Some(*image.digest.get_or_insert_with(|| hash(&image.bytes)))
+    })
 }
 
 fn modules(owner: Owner, device: u32) -> Arc<[Arc<Module>]> {

@@ -23,6 +23,10 @@ const NEIGHBOURS: usize = 8;
 const MOST_MET: u64 = 16_384;
 /// Launches before a kernel is studied: most kernels of most programs come less often.
 const YOUNG_LAUNCHES: u32 = 8;
+/// The launch that is looked at again while the kernel is studied: what both have is taken to repeat.
+const SECOND_LOOK: u32 = 23;
+/// Stands for no form, where the original was timed before there was any.
+pub(super) const EARLY: usize = usize::MAX;
 
 /// How far a kernel is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +49,29 @@ pub(super) struct Kernel {
     pub(super) era: u64,
     state: AtomicU8,
     launches: AtomicU32,
+    /// Launches from before it was studied.
+    pub(super) early: Mutex<Vec<Sample>>,
     pub(super) known: Mutex<Known>,
+}
+
+/// A launch as it was.
+pub(super) struct Sample {
+    pub(super) grid: [u32; 3],
+    pub(super) block: [u32; 3],
+    pub(super) shared: u32,
+    /// The parameters, laid out as in the kernel.
+    pub(super) packed: Vec<u8>,
+}
+
+/// Which of a kernel's first launches one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Early {
+    /// None that matters.
+    Any,
+    /// It is looked at.
+    First,
+    /// It is looked at and timed.
+    Second,
 }
 
 /// What was found out of a kernel.
@@ -58,6 +84,17 @@ pub(super) struct Known {
     pub(super) key: String,
     /// What earlier processes found.
     pub(super) past: Vec<Past>,
+    /// Device and driver alone.
+    pub(super) machine: String,
+    /// Something was found that is not kept yet.
+    pub(super) is_new: bool,
+    /// Launches, as far as they were looked at.
+    pub(super) calls: u64,
+    /// Nanoseconds of the original, 0 where it was not timed; and of the studying.
+    pub(super) original_ns: u64,
+    pub(super) study_ns: u64,
+    /// Numbers of all forms that were ever asked for.
+    pub(super) proposed: Vec<Vec<Option<u64>>>,
     /// Where its code was loaded, and its PTX.
     pub(super) text: Option<(Owner, Arc<Module>)>,
     /// Where the numbers of a call stand, behind block and grid.
@@ -89,6 +126,8 @@ pub(super) struct Field {
 
 /// A rewritten form.
 pub(super) struct Variant {
+    /// Nanoseconds that making it took.
+    pub(super) cost_ns: u64,
     /// What a call must have: block, grid, fields; `None` for what was not written into it.
     pub(super) numbers: Vec<Option<u64>>,
     pub(super) function: u64,
@@ -127,11 +166,23 @@ impl Kernel {
         self.state.store(state as u8, Ordering::Release);
     }
 
-    /// A young kernel is launched once more. Says, once, that it is to be studied.
-    pub(super) fn grows(&self) -> bool {
-        if self.launches.fetch_add(1, Ordering::Relaxed) < YOUNG_LAUNCHES {
-            return false;
+    /// It is launched once more before it is known.
+    #[inline(always)]
+    pub(super) fn grows(&self) -> Early {
+        match self.launches.fetch_add(1, Ordering::Relaxed) {
+            YOUNG_LAUNCHES => Early::First,
+            SECOND_LOOK => Early::Second,
+            _ => Early::Any,
         }
+    }
+
+    /// Launches before it was known.
+    pub(super) fn launches(&self) -> u32 {
+        self.launches.load(Ordering::Relaxed)
+    }
+
+    /// Says, once, that it is to be studied.
+    pub(super) fn begins(&self) -> bool {
         let (young, studied) = (State::Young as u8, State::Studied as u8);
         self.state.compare_exchange(young, studied, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -182,6 +233,7 @@ fn meet(handle: u64, nth: usize) -> Option<&'static Kernel> {
         era: ERA.load(Ordering::SeqCst),
         state: AtomicU8::new(State::Young as u8),
         launches: AtomicU32::new(0),
+        early: Mutex::default(),
         known: Mutex::default(),
     }));
     let new = from_ref(kernel).cast_mut();
@@ -190,6 +242,12 @@ fn meet(handle: u64, nth: usize) -> Option<&'static Kernel> {
         .compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Relaxed)
         .is_ok()
         .then_some(kernel)
+}
+
+/// All that are known now.
+pub(super) fn all() -> impl Iterator<Item = &'static Kernel> {
+    // SAFETY: null, or a kernel that is never freed.
+    TABLE.iter().filter_map(|place| unsafe { place.load(Ordering::Acquire).as_ref() })
 }
 
 /// Handles may come back as others': all is met anew.

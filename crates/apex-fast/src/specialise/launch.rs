@@ -1,19 +1,23 @@
 //! The way of a launch: of a kernel that is watched its numbers are read, and where a rewritten form fits them, both
 //! forms take turns until one is known to be faster.
 
-use super::kernels::{self, Field, Kernel, Known, State, Variant};
-use super::make::{Job, MOST_MADE, drop_variant, settle, told};
+use super::compare::{Step, packed};
+use super::kernels::{self, EARLY, Early, Field, Kernel, Known, Sample, State, Variant};
+use super::make::{Job, may_propose, settle};
 use super::numbers::{Call, MOST_FIELDS, SHAPE, packed_block, packed_grid};
+use super::study::layout;
+use super::verdict::{drop_variant, judge};
 use super::{compare, is_aside, own_context, thread};
 use crate::captures;
 use crate::counts::COUNTERS;
 use apex_cuda::types::*;
 use apex_policy::duel::{Form, Verdict};
 use apex_policy::specialise::Seen;
-use compare::Step;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
+/// Parameters of a kernel that is looked at before it is known.
+const MOST_PARAMETERS: usize = 64;
 /// Launches in a row that no rewritten form fits, after which a kernel is left alone.
 const MOST_MISSES: u32 = 4_096;
 
@@ -29,17 +33,54 @@ pub(super) unsafe fn launch(call: &Call, forward: impl Fn(CUfunction) -> CUresul
     }
     let Some(kernel) = kernels::get(call.function) else { return forward(call.function) };
     match kernel.state() {
-        State::Left | State::Studied => forward(call.function),
-        State::Young => {
-            let result = forward(call.function);
-            if result == CUDA_SUCCESS && kernel.grows() {
-                thread::ask(Job::Study { kernel, context: own_context() });
-            }
-            result
-        }
+        State::Left => forward(call.function),
+        State::Young | State::Studied => match kernel.grows() {
+            Early::Any => forward(call.function),
+            // SAFETY: the caller's promise.
+            moment => unsafe { sampled(kernel, call, moment, forward) },
+        },
         // SAFETY: the caller's promise.
         State::Watched => unsafe { look(kernel, call, forward) },
     }
+}
+
+/// A launch of a kernel that is not known yet is remembered as it was, and the kernel studied.
+///
+/// # Safety
+///
+/// As for [`launch`].
+#[cold]
+unsafe fn sampled(
+    kernel: &'static Kernel,
+    call: &Call,
+    moment: Early,
+    forward: impl Fn(CUfunction) -> CUresult,
+) -> CUresult {
+    if !call.parameters.is_null() {
+        let layout = layout(call.function, MOST_PARAMETERS);
+        let layout: Vec<(u32, u32)> =
+            layout.iter().map(|&(offset, bytes)| (offset as u32, bytes as u32)).collect();
+        let sample = Sample {
+            grid: call.grid,
+            block: call.block,
+            shared: call.shared,
+            // SAFETY: the caller's promise: a pointer for each parameter, to as many bytes as the driver says.
+            packed: unsafe { packed(call, &layout) },
+        };
+        if let Ok(mut early) = kernel.early.try_lock() {
+            early.push(sample);
+        }
+    }
+    let result = match (moment, kernel.known.try_lock()) {
+        (Early::Second, Ok(mut known)) if known.timing.can_begin() => {
+            timed(kernel, &mut known, (EARLY, &Way::Original), call, &forward)
+        }
+        _ => forward(call.function),
+    };
+    if result == CUDA_SUCCESS && kernel.begins() {
+        thread::ask(Job::Study { kernel, context: own_context() });
+    }
+    result
 }
 
 /// What is to be launched.
@@ -63,8 +104,9 @@ unsafe fn look(
     let mut room = [0; SHAPE + MOST_FIELDS];
     // SAFETY: the caller's promise: a pointer for each parameter, as many bytes as the kernel says.
     let numbers = unsafe { numbers(call, &known.fields, &mut room) };
-    if let Some((variant, form, nanos)) = known.timing.known() {
-        judge(kernel, &mut known, variant, form, nanos);
+    known.calls += 1;
+    if judge(&mut known) {
+        thread::ask(Job::Keep { kernel, context: known.context });
     }
     let Some(nth) = known.variants.iter().position(|variant| fits(variant, numbers)) else {
         missed(kernel, &mut known, call, numbers);
@@ -98,7 +140,7 @@ unsafe fn look(
             }
         };
         return match way {
-            Some(way) => timed(&mut known, (nth, &way), call, &forward),
+            Some(way) => timed(kernel, &mut known, (nth, &way), call, &forward),
             None => {
                 drop(known);
                 forward(call.function)
@@ -112,7 +154,7 @@ unsafe fn look(
     };
     let gain = variant.gain;
     if turn.is_timed {
-        return timed(&mut known, (nth, &way), call, &forward);
+        return timed(kernel, &mut known, (nth, &way), call, &forward);
     }
     let Way::Rewritten(_, function) = way else {
         drop(known);
@@ -130,6 +172,7 @@ unsafe fn look(
 
 /// Launches between two events, if the driver has any.
 fn timed(
+    kernel: &'static Kernel,
     known: &mut MutexGuard<'_, Known>,
     (nth, way): (usize, &Way),
     call: &Call,
@@ -138,7 +181,11 @@ fn timed(
     let is_timed = known.timing.before(call.stream, call.is_twin);
     let (result, ran) = run(known, way, call, forward);
     if is_timed && result == CUDA_SUCCESS {
+        let is_first = !known.timing.is_waiting();
         known.timing.after(call.stream, call.is_twin, nth, ran);
+        if is_first && known.context != 0 {
+            thread::ask(Job::Judge { kernel, context: known.context });
+        }
     }
     result
 }
@@ -223,13 +270,7 @@ fn missed(kernel: &'static Kernel, known: &mut Known, call: &Call, numbers: &[u6
     match known.watch.as_mut().map(|watch| watch.seen(numbers)) {
         Some(Seen::More) => return,
         Some(Seen::Often(numbers)) => {
-            // What won in an earlier process is made already; what lost is not tried again.
-            if known.past.iter().any(|past| past.numbers == numbers) {
-                return;
-            }
-            if COUNTERS.rewritten_tried.value() < MOST_MADE {
-                COUNTERS.rewritten_tried.fetch_add(1, Ordering::Relaxed);
-                known.under_way += 1;
+            if may_propose(known, &numbers) {
                 let (shared, block) = (call.shared, call.block);
                 thread::ask(Job::Make { kernel, numbers, shared, block });
                 return;
@@ -247,32 +288,6 @@ fn missed(kernel: &'static Kernel, known: &mut Known, call: &Call, numbers: &[u6
 
 fn is_lost(variant: &Variant) -> bool {
     variant.is_refused || variant.duel.verdict() == Verdict::Lost
-}
-
-/// The time of a launch has become known.
-#[cold]
-fn judge(kernel: &'static Kernel, known: &mut Known, nth: usize, form: Form, nanos: u64) {
-    let Some(variant) = known.variants.get_mut(nth) else { return };
-    if let Some(proof) = &mut variant.proof {
-        proof.took(nanos);
-    }
-    let before = variant.duel.verdict();
-    let verdict = variant.duel.took(form, nanos);
-    let (original, rewritten) = variant.duel.medians().unwrap_or_default();
-    variant.gain = match verdict {
-        Verdict::Won => original.saturating_sub(rewritten),
-        Verdict::Open | Verdict::Lost => 0,
-    };
-    if verdict == before {
-        return;
-    }
-    let (counter, word) = match verdict {
-        Verdict::Won => (&COUNTERS.rewritten_won, "won"),
-        Verdict::Lost | Verdict::Open => (&COUNTERS.rewritten_lost, "lost"),
-    };
-    counter.fetch_add(1, Ordering::Relaxed);
-    told(known, nth, word, "");
-    thread::ask(Job::Keep { kernel, context: known.context });
 }
 
 #[cfg(test)]

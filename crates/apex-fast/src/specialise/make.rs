@@ -2,24 +2,24 @@
 
 use super::images::Owner;
 use super::kernels::{self, Field, Kernel, Known, State, Variant};
-use super::numbers::{SHAPE, described, unpacked_block, unpacked_grid};
-use super::past::{self, Past};
+use super::numbers::{SHAPE, common, described, unpacked_block, unpacked_grid};
+use super::past::{Past, Stood};
 use super::study::study;
+use super::verdict::{drop_variant, judge, keep};
 use super::{Told, beneath, room, tell};
 use crate::counts::COUNTERS;
+use apex_core::time;
 use apex_cuda::types::*;
-use apex_policy::duel::{Duel, Verdict};
-use apex_policy::specialise::{Proof, Proven};
-use apex_ptx::specialise::{self, Call, alone, may_wait, specialise};
+use apex_policy::duel::Duel;
+use apex_policy::specialise::{Earlier, Proof};
+use apex_ptx::specialise::{self, Call, may_wait, specialise};
 use apex_ptx::tree::{Module, Name};
 use std::ffi::CString;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Rewritten forms that are ever compiled in a process.
-pub(super) const MOST_MADE: u64 = 64;
-/// Forms of a kernel that are kept for later processes.
-const MOST_KEPT: usize = 16;
+const MOST_MADE: u64 = 64;
 
 /// What the thread is to do.
 pub(super) enum Job {
@@ -29,6 +29,8 @@ pub(super) enum Job {
     Make { kernel: &'static Kernel, numbers: Vec<Option<u64>>, shared: u32, block: [u32; 3] },
     /// Make room for a comparison of a form, so many bytes.
     Room { kernel: &'static Kernel, nth: usize, context: u64, bytes: u64 },
+    /// Judge the times of a kernel's launches that are known by now.
+    Judge { kernel: &'static Kernel, context: u64 },
     /// Keep what was found of a kernel's forms.
     Keep { kernel: &'static Kernel, context: u64 },
     /// Give that room back.
@@ -42,6 +44,7 @@ impl Job {
             | Job::Make { kernel, .. }
             | Job::Room { kernel, .. }
             | Job::Keep { kernel, .. }
+            | Job::Judge { kernel, .. }
             | Job::Clear { kernel, .. } => kernel,
         }
     }
@@ -52,6 +55,7 @@ impl Job {
             Job::Study { context, .. }
             | Job::Room { context, .. }
             | Job::Keep { context, .. }
+            | Job::Judge { context, .. }
             | Job::Clear { context, .. } => *context,
             Job::Make { kernel, .. } => lock(kernel, |known| known.context),
         }
@@ -60,15 +64,7 @@ impl Job {
     /// Does it; the job's context is current.
     pub(super) fn carry_out(self) {
         match self {
-            Job::Study { kernel, .. } => match study(kernel) {
-                Ok(found) => {
-                    let past = found.past.clone();
-                    lock(kernel, |known| *known = found);
-                    kernel.set(State::Watched);
-                    past.iter().filter(|past| past.has_won).for_each(|past| again(kernel, past));
-                }
-                Err((name, reason)) => leave_alone(kernel, &name, reason),
-            },
+            Job::Study { kernel, .. } => studied(kernel),
             Job::Make { kernel, numbers, shared, block } => {
                 made(kernel, numbers, (block.iter().product(), shared), None);
             }
@@ -77,62 +73,127 @@ impl Job {
                     lock(kernel, |known| drop_variant(known, nth, &reason));
                 }
             }
-            Job::Keep { kernel, .. } => lock(kernel, |known| keep(known)),
+            Job::Keep { kernel, .. } => lock(kernel, keep),
+            Job::Judge { kernel, .. } => {
+                lock(kernel, |known| {
+                    judge(known);
+                    keep(known);
+                });
+            }
             Job::Clear { context, .. } => room::clear(context),
         }
     }
 }
 
-/// A form that has won in an earlier process is made again.
-fn again(kernel: &'static Kernel, past: &Past) {
-    if COUNTERS.rewritten_tried.value() < MOST_MADE {
-        COUNTERS.rewritten_tried.fetch_add(1, Ordering::Relaxed);
-        lock(kernel, |known| known.under_way += 1);
-        made(kernel, past.numbers.clone(), (past.threads, past.shared), Some(past));
+/// Studies a kernel, and makes what earlier processes or its first launches propose.
+fn studied(kernel: &'static Kernel) {
+    let begun = time::monotonic_nanos();
+    match study(kernel) {
+        Ok(mut found) => {
+            found.study_ns = time::monotonic_nanos() - begun;
+            found.calls = kernel.launches().into();
+            let (past, fields) = (found.past.clone(), found.fields.clone());
+            lock(kernel, |known| {
+                // The original may have been timed already.
+                (found.timing, found.original_ns) =
+                    (core::mem::take(&mut known.timing), known.original_ns);
+                *known = found;
+            });
+            kernel.set(State::Watched);
+            for past in past.iter().filter(|past| past.stood != Stood::Lost) {
+                propose(kernel, past.numbers.clone(), (past.threads, past.shared), Some(past));
+            }
+            let early = core::mem::take(&mut *locked(&kernel.early));
+            if let [one, .., other] = early.as_slice() {
+                let numbers = common(one, other, &fields);
+                let shape = (other.block.iter().product(), other.shared);
+                propose(kernel, numbers, shape, None);
+            }
+        }
+        Err((name, reason)) => leave_alone(kernel, &name, reason),
     }
+}
+
+/// A form is made, unless it was asked for before, or has lost in an earlier process.
+fn propose(
+    kernel: &'static Kernel,
+    numbers: Vec<Option<u64>>,
+    shape: (u32, u32),
+    past: Option<&Past>,
+) {
+    if may_propose(&mut locked(&kernel.known), &numbers) {
+        made(kernel, numbers, shape, past);
+    }
+}
+
+/// Whether a form with these numbers is to be made; it is noted as asked for.
+pub(super) fn may_propose(known: &mut Known, numbers: &[Option<u64>]) -> bool {
+    let is_lost = |past: &Past| past.stood == Stood::Lost && past.numbers == numbers;
+    if numbers.iter().all(Option::is_none)
+        || known.proposed.iter().any(|it| it == numbers)
+        || known.past.iter().any(is_lost)
+        || COUNTERS.rewritten_tried.value() >= MOST_MADE
+    {
+        return false;
+    }
+    COUNTERS.rewritten_tried.fetch_add(1, Ordering::Relaxed);
+    known.proposed.push(numbers.to_vec());
+    known.under_way += 1;
+    true
 }
 
 /// A rewritten form is made, and from then on tried; one that has won before runs at once.
 fn made(
     kernel: &'static Kernel,
     numbers: Vec<Option<u64>>,
-    (threads, shared): (u32, u32),
+    shape: (u32, u32),
     past: Option<&Past>,
 ) {
     let (name, fields, text) =
         lock(kernel, |known| (known.name.clone(), known.fields.clone(), known.text.clone()));
     let what = described(&fields, &numbers);
-    let settings = kernels::settings();
+    let (settings, begun) = (kernels::settings(), time::monotonic_nanos());
     let made = text
         .ok_or_else(|| "its text was lost".to_owned())
-        .and_then(|text| make(kernel.handle, &name, &text, &fields, &numbers, (threads, shared)));
+        .and_then(|text| make(kernel.handle, &name, &text, &fields, &numbers, shape));
+    let cost_ns = time::monotonic_nanos() - begun;
     match made {
         Ok(function) => {
-            let is_refused = false;
-            let (duel, gain) = match past {
-                None => (Duel::default(), 0),
-                Some(past) => (
-                    Duel::won_before(past.original_ns, past.rewritten_ns),
-                    past.original_ns.saturating_sub(past.rewritten_ns),
-                ),
+            let earlier = past.map(|past| past.earlier).unwrap_or_default();
+            let (is_refused, has_won) = (false, earlier.has_won);
+            let gain = earlier.original_ns.saturating_sub(earlier.rewritten_ns);
+            let (duel, gain) = match has_won {
+                true => (Duel::won_before(earlier.original_ns, earlier.rewritten_ns), gain),
+                false => (Duel::default(), 0),
             };
-            let shape = (threads, shared);
             // Settled while it was made: what the program changes meanwhile is settled with its first launch.
             lock(kernel, |known| {
-                let must_prove = past.is_none() && known.comparable.is_some();
-                let proof = must_prove.then(Proof::default);
-                let variant =
-                    Variant { numbers, function, shape, duel, proof, gain, is_refused, settings };
-                known.variants.push(variant);
-            });
-            tell(&match past {
-                None => Told::of(&name, "tried", what),
-                Some(past) => {
-                    COUNTERS.rewritten_won.fetch_add(1, Ordering::Relaxed);
-                    let (original_ns, rewritten_ns) = (past.original_ns, past.rewritten_ns);
-                    let what = format!("{what}, as in an earlier run");
-                    Told { original_ns, rewritten_ns, ..Told::of(&name, "won", what) }
+                let is_equal = has_won || past.is_some_and(|past| past.is_equal);
+                let mut proof = (known.comparable.is_some() && !is_equal).then(Proof::default);
+                let original = known.original_ns.max(earlier.original_ns);
+                if let (Some(proof), true) = (&mut proof, original > 0) {
+                    proof.took(original);
                 }
+                known.variants.push(Variant {
+                    cost_ns,
+                    numbers,
+                    function,
+                    shape,
+                    duel,
+                    proof,
+                    gain,
+                    is_refused,
+                    settings,
+                });
+                known.is_new = true;
+            });
+            let Earlier { original_ns, rewritten_ns, .. } = earlier;
+            tell(&if has_won {
+                COUNTERS.rewritten_won.fetch_add(1, Ordering::Relaxed);
+                let what = format!("{what}, as in an earlier run");
+                Told { original_ns, rewritten_ns, ..Told::of(&name, "won", what) }
+            } else {
+                Told::of(&name, "tried", what)
             });
         }
         Err(reason) => {
@@ -161,53 +222,12 @@ impl Told {
     }
 }
 
-/// Keeps which forms of a kernel have won or lost, here or earlier, for later processes.
-fn keep(known: &Known) {
-    let Some(text) = known.text.as_ref().and_then(|(_, module)| alone(module, &known.name).ok())
-    else {
-        return;
-    };
-    let mut all: Vec<Past> = Vec::new();
-    for variant in &known.variants {
-        let differs = variant.proof.as_ref().is_some_and(|it| it.verdict() == Proven::Differs);
-        let has_won = match variant.duel.verdict() {
-            Verdict::Won if !variant.is_refused => true,
-            Verdict::Lost => false,
-            _ if differs => false,
-            _ => continue,
-        };
-        let (original_ns, rewritten_ns) = variant.duel.medians().unwrap_or_default();
-        let ((threads, shared), numbers) = (variant.shape, variant.numbers.clone());
-        all.push(Past { has_won, original_ns, rewritten_ns, threads, shared, numbers });
-    }
-    let is_new = |past: &&Past| !known.variants.iter().any(|it| it.numbers == past.numbers);
-    let earlier: Vec<Past> = known.past.iter().filter(is_new).cloned().collect();
-    all.extend(earlier);
-    all.truncate(MOST_KEPT);
-    past::remember(&known.key, &text, &all);
-}
-
-/// A rewritten form is never launched again, or never at all.
-#[cold]
-pub(super) fn drop_variant(known: &mut Known, nth: usize, why: &str) {
-    if let Some(variant) = known.variants.get_mut(nth).filter(|variant| !variant.is_refused) {
-        variant.is_refused = true;
-        COUNTERS.rewritten_lost.fetch_add(1, Ordering::Relaxed);
-        told(known, nth, "refused", why);
-    }
-}
-
-/// What became of a rewritten form: why, or what was written into it.
-pub(super) fn told(known: &Known, nth: usize, outcome: &'static str, why: &str) {
-    let Some(variant) = known.variants.get(nth) else { return };
-    let (original_ns, rewritten_ns) = variant.duel.medians().unwrap_or_default();
-    let what =
-        if why.is_empty() { described(&known.fields, &variant.numbers) } else { why.to_owned() };
-    tell(&Told { kernel: known.name.clone(), outcome, what, original_ns, rewritten_ns });
-}
-
 fn lock<T>(kernel: &Kernel, look: impl FnOnce(&mut Known) -> T) -> T {
-    look(&mut kernel.known.lock().unwrap_or_else(PoisonError::into_inner))
+    look(&mut locked(&kernel.known))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The rewritten form's function.

@@ -1,6 +1,6 @@
 //! A call, and the call as a list of numbers: its block, its grid, and the fields of its parameters.
 
-use super::kernels::Field;
+use super::kernels::{Field, Sample};
 use apex_cuda::types::*;
 
 /// Numbers of a call: block, grid, and so many fields.
@@ -40,6 +40,22 @@ pub(super) fn unpacked_grid(number: u64) -> [u32; 3] {
     [number as u32, (number >> 32) as u32 & 0xffff, (number >> 48) as u32]
 }
 
+/// The numbers that two launches have in common; none for one in which they differ.
+pub(super) fn common(one: &Sample, other: &Sample, fields: &[Field]) -> Vec<Option<u64>> {
+    let numbers = |sample: &Sample| {
+        let mut found = vec![Some(packed_block(sample.block)), Some(packed_grid(sample.grid))];
+        found.extend(fields.iter().map(|field| {
+            let (begin, bytes) = (field.offset as usize, field.bytes as usize);
+            let mut whole = [0; 8];
+            whole.get_mut(..bytes)?.copy_from_slice(sample.packed.get(begin..begin + bytes)?);
+            Some(u64::from_le_bytes(whole))
+        }));
+        found
+    };
+    let pairs = numbers(one).into_iter().zip(numbers(other));
+    pairs.map(|(one, other)| one.filter(|_| one == other)).collect()
+}
+
 /// What is written into a form, for people.
 pub(super) fn described(fields: &[Field], numbers: &[Option<u64>]) -> String {
     let sides = |sides: [u32; 3]| format!("{}x{}x{}", sides[0], sides[1], sides[2]);
@@ -58,6 +74,20 @@ pub(super) fn described(fields: &[Field], numbers: &[Option<u64>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_two_launches_have_in_common_repeats() {
+        let sample = |grid, step: u32| {
+            let packed = [7_u32.to_le_bytes(), step.to_le_bytes()].concat();
+            Sample { grid: [grid, 1, 1], block: [32, 1, 1], shared: 0, packed }
+        };
+        let field = |offset| Field { parameter: 0, within: 0, offset, bytes: 4 };
+        let fields = [field(0), field(4)];
+        let block = Some(packed_block([32, 1, 1]));
+        let found = common(&sample(4, 8), &sample(4, 23), &fields);
+        assert_eq!(found, [block, Some(packed_grid([4, 1, 1])), Some(7), None]);
+        assert_eq!(common(&sample(4, 8), &sample(5, 8), &fields), [block, None, Some(7), Some(8)]);
+    }
 
     #[test]
     fn shapes_come_back_as_they_were() {

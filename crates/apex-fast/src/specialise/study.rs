@@ -24,7 +24,8 @@ pub(super) fn study(kernel: &Kernel) -> Result<Known, (String, String)> {
     found.map_err(|reason| (name.clone(), reason)).map(|(text, fields, comparable)| Known {
         past: past(&name, &text.1, SHAPE + fields.len()),
         watch: Some(Watch::new(SHAPE + fields.len())),
-        key: key(&name),
+        key: format!("{}-{}", machine(), plain(&name)),
+        machine: machine(),
         name,
         context: own_context(),
         text: Some(text),
@@ -60,11 +61,11 @@ fn read(
 /// What earlier processes found of a kernel.
 fn past(name: &str, module: &Module, numbers: usize) -> Vec<Past> {
     let text = alone(module, name).unwrap_or_default();
-    past::recall(&key(name), &text, numbers)
+    past::recall(&format!("{}-{}", machine(), plain(name)), &text, numbers)
 }
 
 /// What decides beside the text how fast a kernel is: the device and the driver.
-fn key(name: &str) -> String {
+pub(super) fn machine() -> String {
     let (mut device, mut driver, mut bytes) = (0, 0, [0_u8; 128]);
     // SAFETY: valid places for the answers; the name's has as many bytes as is said.
     unsafe {
@@ -73,8 +74,12 @@ fn key(name: &str) -> String {
         (beneath().cuDeviceGetName)(bytes.as_mut_ptr().cast(), bytes.len() as i32, device);
     }
     let device = CStr::from_bytes_until_nul(&bytes).unwrap_or_default().to_string_lossy();
-    let plain = |text: &str| text.replace(|it: char| !it.is_ascii_graphic(), "-");
-    format!("sm_{}-{}-{driver}-{}", architecture(), plain(&device), plain(name))
+    format!("sm_{}-{}-{driver}", architecture(), plain(&device))
+}
+
+/// A name without what would end a word.
+fn plain(text: &str) -> String {
+    text.replace(|it: char| !it.is_ascii_graphic(), "-")
 }
 
 /// What it takes to compare the bits of a kernel's forms; why that cannot be done.
@@ -110,6 +115,19 @@ fn fields(found: &Foldable, places: &[Place]) -> Vec<Field> {
 
 /// The driver's own account of the parameters must be the text's.
 fn compare(function: CUfunction, places: &[Place]) -> Result<(), String> {
+    let told = layout(function, places.len() + 1);
+    let same = |(told, place): (&(usize, usize), &Place)| {
+        *told == (place.offset as usize, place.bytes as usize)
+    };
+    if told.len() == places.len() && told.iter().zip(places).all(same) {
+        Ok(())
+    } else {
+        Err("its parameters are others than those of its text".to_owned())
+    }
+}
+
+/// Offset and bytes of a kernel's parameters, the first ones.
+pub(super) fn layout(function: CUfunction, most: usize) -> Vec<(usize, usize)> {
     let info = |nth: usize| {
         let (mut offset, mut bytes) = (0, 0);
         // SAFETY: a handle that the program has launched, and valid places for the answers.
@@ -126,14 +144,7 @@ fn compare(function: CUfunction, places: &[Place]) -> Result<(), String> {
         };
         (result == CUDA_SUCCESS).then_some((offset, bytes))
     };
-    let same = |(nth, place): (usize, &Place)| {
-        info(nth) == Some((place.offset as usize, place.bytes as usize))
-    };
-    if places.iter().enumerate().all(same) && info(places.len()).is_none() {
-        Ok(())
-    } else {
-        Err("its parameters are others than those of its text".to_owned())
-    }
+    (0..most).map_while(info).collect()
 }
 
 fn name(function: CUfunction) -> String {

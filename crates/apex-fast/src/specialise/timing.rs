@@ -1,7 +1,7 @@
 //! Events around a launch, and the budget for them.
 //!
-//! Of each kernel one launch at a time is timed. Its events are asked only once the driver has them: what waits in the
-//! queue has not happened.
+//! Programs launch many times and wait once, so of each kernel several launches may be timed at a time. Their events are
+//! asked in their order, and only once the driver has them: what waits in the queue has not happened.
 
 use super::beneath;
 use crate::{Position, has_sent, position, queue};
@@ -9,6 +9,7 @@ use apex_core::time;
 use apex_cuda::types::*;
 use apex_policy::duel::Form;
 use apex_policy::sampling::is_affordable;
+use std::collections::VecDeque;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,33 +25,43 @@ pub(super) fn begin() {
     BEGAN.set(time::ticks()).ok();
 }
 
+/// Launches of a kernel that are timed at a time: as many as decide between two forms.
+const MOST_PENDING: usize = 112;
+
 /// The events of one kernel.
 #[derive(Default)]
 pub(super) struct Timing {
-    events: Option<(u64, u64)>,
-    pending: Option<Pending>,
+    idle: Vec<(u64, u64)>,
+    pending: VecDeque<Pending>,
+    /// The events of a launch that is about to be made.
+    begun: Option<(u64, u64)>,
 }
 
 struct Pending {
     variant: usize,
     form: Form,
     recorded: Position,
+    events: (u64, u64),
 }
 
 impl Timing {
     /// Whether another launch can be timed now.
     pub(super) fn can_begin(&self) -> bool {
         let elapsed = time::ticks().saturating_sub(*BEGAN.get().unwrap_or(&0));
-        self.pending.is_none()
+        self.pending.len() < MOST_PENDING
             && is_affordable(elapsed, SPENT.load(Ordering::Relaxed), PERCENT, true)
+    }
+
+    /// Whether any time is waited for.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// The first event goes before a launch.
     pub(super) fn before(&mut self, stream: CUstream, is_twin: bool) -> bool {
         let entered = time::ticks();
-        let events = self.events.or_else(made);
-        self.events = events;
-        let is_there = events.is_some_and(|(first, _)| record(first, stream, is_twin));
+        self.begun = self.begun.take().or_else(|| self.idle.pop()).or_else(made);
+        let is_there = self.begun.is_some_and(|(first, _)| record(first, stream, is_twin));
         spent(entered);
         is_there
     }
@@ -58,19 +69,19 @@ impl Timing {
     /// The second goes behind it.
     pub(super) fn after(&mut self, stream: CUstream, is_twin: bool, variant: usize, form: Form) {
         let entered = time::ticks();
-        if let Some((_, second)) = self.events
-            && record(second, stream, is_twin)
+        if let Some(events) = self.begun
+            && record(events.1, stream, is_twin)
         {
-            self.pending = Some(Pending { variant, form, recorded: position() });
+            self.begun = None;
+            self.pending.push_back(Pending { variant, form, recorded: position(), events });
         }
         spent(entered);
     }
 
-    /// The time of the launch that was timed last, once it is known: of which form of which variant.
+    /// The time of the launch that was timed first, once it is known: of which form of which variant.
     pub(super) fn known(&mut self) -> Option<(usize, Form, u64)> {
-        let Pending { variant, form, recorded } = self.pending.as_ref()?;
-        let (first, second) = self.events?;
-        if !has_sent(*recorded) {
+        let Pending { variant, form, recorded, events: (first, second) } = *self.pending.front()?;
+        if !has_sent(recorded) {
             return None;
         }
         let entered = time::ticks();
@@ -89,12 +100,12 @@ impl Timing {
             }
         };
         spent(entered);
-        let found = (*variant, *form, (f64::from(millis) * 1e6) as u64);
         if result == CUDA_ERROR_NOT_READY {
             return None;
         }
-        self.pending = None;
-        (result == CUDA_SUCCESS).then_some(found)
+        self.pending.pop_front();
+        self.idle.push((first, second));
+        (result == CUDA_SUCCESS).then_some((variant, form, (f64::from(millis) * 1e6) as u64))
     }
 }
 

@@ -1,16 +1,13 @@
 //! Whether a form whose bits might be others has shown that they are not.
 //!
 //! A compiler may fuse a product with a sum in one form and not in the other. So such a form runs only after both have run
-//! on the same bytes and every byte that they wrote was equal, [`NEEDED`] times on what different calls read. What was
-//! written must be able to tell: sums of small whole numbers are the same fused or not. A comparison costs two launches
+//! on the same bytes and every byte that they wrote was equal. What was written must be able to tell: sums of small whole numbers are the same fused or not. A comparison costs two launches
 //! and is made where these are a small share of the program's time so far.
 
-/// Comparisons that must find all bytes equal.
-const NEEDED: u32 = 2;
-/// Calls between two comparisons: what they read is to differ.
+/// Calls between two comparisons where the first could not tell: what they read is to differ.
 const APART: u64 = 16;
 /// Words with some of their lowest eight bits set that must have been written: only such words show how a sum was rounded.
-const LEAST_TELLING: u64 = 4;
+const LEAST_TELLING: u64 = 16;
 /// Comparisons that tell nothing, after which the form is given up.
 const MOST_SILENT: u32 = 4;
 /// Share of the program's time that comparisons may take, in per cent.
@@ -56,7 +53,7 @@ pub enum Wanted {
 pub struct Proof {
     /// Nanoseconds of the original, once known.
     original: Option<u64>,
-    equal: u32,
+    is_equal: bool,
     silent: u32,
     differs: bool,
     is_under_way: bool,
@@ -111,7 +108,7 @@ impl Proof {
         } else if finding.telling < LEAST_TELLING {
             self.silent += 1;
         } else {
-            self.equal += 1;
+            self.is_equal = true;
         }
         self.verdict()
     }
@@ -121,7 +118,7 @@ impl Proof {
     pub fn verdict(&self) -> Proven {
         match self {
             Proof { differs: true, .. } => Proven::Differs,
-            Proof { equal: NEEDED.., .. } => Proven::Equal,
+            Proof { is_equal: true, .. } => Proven::Equal,
             Proof { silent: MOST_SILENT.., .. } => Proven::Silent,
             _ => Proven::Open,
         }
@@ -134,6 +131,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
     const SAME: Finding = Finding { differing: 0, telling: 100 };
+    const SILENT: Finding = Finding { differing: 0, telling: 0 };
 
     /// Calls until a comparison is wanted.
     fn calls(proof: &mut Proof) -> u64 {
@@ -148,12 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn equal_bits_of_different_calls_prove_it() {
+    fn equal_bits_prove_it() {
         let mut proof = timed();
         assert_eq!(calls(&mut proof), 1);
         proof.begun();
         assert_eq!(proof.wanted(SECOND, 0), Wanted::Nothing);
-        assert_eq!(proof.found(SAME), Proven::Open);
+        assert_eq!(proof.found(SILENT), Proven::Open);
         assert_eq!(calls(&mut proof), APART);
         proof.begun();
         assert_eq!(proof.found(SAME), Proven::Equal);
@@ -163,7 +161,7 @@ mod tests {
     #[test]
     fn one_word_that_differs_is_enough() {
         let mut proof = timed();
-        assert_eq!(proof.found(SAME), Proven::Open);
+        assert_eq!(proof.found(SILENT), Proven::Open);
         assert_eq!(proof.found(Finding { differing: 1, ..SAME }), Proven::Differs);
         assert_eq!(proof.found(SAME), Proven::Differs);
     }
@@ -171,10 +169,9 @@ mod tests {
     #[test]
     fn what_cannot_tell_proves_nothing() {
         let mut proof = timed();
-        let zeros = Finding { differing: 0, telling: 0 };
         for nth in 1..=MOST_SILENT {
             let stands = if nth < MOST_SILENT { Proven::Open } else { Proven::Silent };
-            assert_eq!(proof.found(zeros), stands);
+            assert_eq!(proof.found(SILENT), stands);
         }
     }
 
