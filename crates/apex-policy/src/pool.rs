@@ -13,7 +13,7 @@ mod blocks;
 mod order;
 
 pub use blocks::{Ask, Blocks, Freed, Peaks, Taken};
-pub use order::{Mark, Order, Ticket};
+pub use order::{Ending, Mark, Order, Settling, Ticket};
 
 /// Bytes that a pool of stream-ordered memory may keep, where the program left it at none: a quarter of the device.
 /// Within that it keeps at most what the program itself had in it at once.

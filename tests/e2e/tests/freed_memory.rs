@@ -68,6 +68,13 @@ fn a_wait_of_another_context_ends_nothing() {
 }
 
 #[test]
+fn streams_may_end_while_others_wait_for_them() {
+    for pool in check(&Place::new(), "freed_streams") {
+        assert!(pool.served > 10_000, "{pool:?}");
+    }
+}
+
+#[test]
 fn two_hundred_killed_programs_harm_nobody() {
     let place = Place::new();
     let arguments = ["200", "3", "2", "40"];

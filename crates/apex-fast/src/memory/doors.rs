@@ -104,8 +104,8 @@ fn call(
         work::before(on, stream);
     }
     let mut result = forward();
-    if let Some((on, _)) = work {
-        work::after(on);
+    if let Some((on, stream)) = work {
+        work::after(on, stream, result);
     }
     if result == CUDA_ERROR_OUT_OF_MEMORY && needs_memory && super::give_back_all() {
         result = forward();

@@ -6,7 +6,7 @@
 use super::{beneath, captures, give_back_beyond, own_context, with};
 use crate::counts::COUNTERS;
 use apex_cuda::types::*;
-use apex_policy::pool::{Order, Ticket};
+use apex_policy::pool::{Ending, Order, Ticket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -56,14 +56,21 @@ pub(super) fn before(on: On, stream: CUstream) {
 
 /// Work was given to a stream. It may have been so while the word changed, which is why it is looked at again.
 #[inline(always)]
-pub(super) fn after(on: On) {
+pub(super) fn after(on: On, stream: CUstream, result: CUresult) {
     if !on.is_only() {
-        register(on);
+        register(on, stream, result);
     }
 }
 
+/// What may be no stream is not remembered as one: the driver would be given its name later, when anything may lie there.
 #[cold]
-fn register(on: On) {
+fn register(on: On, stream: CUstream, result: CUresult) {
+    let mut flags = 0;
+    // SAFETY: the driver has just been given the same handle; a valid place for the answer.
+    let mut is_stream = || unsafe { (beneath().cuStreamGetFlags)(stream, &raw mut flags) };
+    if result != CUDA_SUCCESS && is_stream() != CUDA_SUCCESS {
+        return;
+    }
     with(|pool| {
         pool.order.worked(on.0);
         publish(&pool.order);
@@ -75,10 +82,12 @@ fn settle(on: On, stream: CUstream) {
     if captures::any() || !is_of_pool(on) {
         return;
     }
-    for other in with(|pool| pool.order.before_work(on.0)).unwrap_or_default() {
+    let Some(settling) = with(|pool| pool.order.before_work(on.0)).flatten() else { return };
+    for &other in settling.others() {
         COUNTERS.pool_waits.fetch_add(1, Ordering::Relaxed);
         wait_for(other as CUstream, stream);
     }
+    with(|pool| pool.order.settled(settling));
 }
 
 /// Whether a stream is one of the pool's context. Each context has a default stream under the same name.
@@ -175,14 +184,22 @@ fn are_streams_done() -> Option<bool> {
 /// A stream is to end.
 pub(super) fn stream_ends(on: On, stream: CUstream) {
     let Some(number) = on.0 else { return };
-    let must_wait = with(|pool| {
-        let must_wait = pool.order.stream_ends(number);
-        publish(&pool.order);
-        must_wait
-    });
-    if must_wait == Some(true) {
-        // SAFETY: a stream of the program that has not ended.
-        unsafe { (beneath().cuStreamSynchronize)(stream) };
+    let mut was_waited_for = false;
+    loop {
+        let ending = with(|pool| {
+            let ending = pool.order.stream_ends(number, was_waited_for);
+            publish(&pool.order);
+            ending
+        });
+        match ending {
+            Some(Ending::MustBeWaitedFor) => {
+                // SAFETY: a stream of the program that has not ended.
+                unsafe { (beneath().cuStreamSynchronize)(stream) };
+                was_waited_for = true;
+            }
+            Some(Ending::IsInUse) => std::thread::yield_now(),
+            Some(Ending::MayEnd) | None => return,
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Work is known by its stream alone: any of it may use any block. A wait of the program for all of it ends it. A block
 //! that is handed out while work is under way leaves a debt: until then whoever works on another stream waits for those
-//! streams first. A stream waits for itself by its own order, so a program with one stream never has to.
+//! streams first. A stream waits for itself by its own order, so a program with one stream never has to. The driver must
+//! not be given the name of a stream that has ended: while somebody waits for one, it may not end, and then it is forgotten.
 
 /// Streams with work under way that are told apart. Beyond these nothing is handed out before the program waits.
 const MOST: usize = 8;
@@ -14,6 +15,35 @@ pub struct Mark(Option<u64>);
 /// A wait of the program that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
+
+/// Streams that are being waited for before work is given to another. None of them may end meanwhile.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Settling {
+    of: Option<u64>,
+    others: Vec<u64>,
+    /// Debts that had been made so far.
+    owed: u64,
+}
+
+impl Settling {
+    /// Those that are waited for.
+    #[must_use]
+    pub fn others(&self) -> &[u64] {
+        &self.others
+    }
+}
+
+/// Whether a stream may end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Nobody knows it any more.
+    MayEnd,
+    /// Somebody would have to wait for it later: the caller does now, and asks again.
+    MustBeWaitedFor,
+    /// Another thread has the driver wait for it at this moment.
+    IsInUse,
+}
 
 /// Streams, as far as they are told apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +67,10 @@ pub struct Order {
     debts: Vec<u64>,
     /// Streams that have done so.
     settled: Vec<u64>,
+    /// Streams that are being waited for, as often as they are.
+    in_use: Vec<u64>,
+    /// Debts that were made so far.
+    owed: u64,
 }
 
 impl Default for Order {
@@ -48,6 +82,8 @@ impl Default for Order {
             done: 0,
             debts: Vec::new(),
             settled: Vec::new(),
+            in_use: Vec::new(),
+            owed: 0,
         }
     }
 }
@@ -86,12 +122,26 @@ impl Order {
     }
 
     /// The streams that must be waited for before work is given to this one.
-    pub fn before_work(&mut self, stream: Option<u64>) -> Vec<u64> {
+    pub fn before_work(&mut self, stream: Option<u64>) -> Option<Settling> {
         if self.debts.is_empty() || stream.is_some_and(|stream| self.settled.contains(&stream)) {
-            return Vec::new();
+            return None;
         }
-        self.settled.extend(stream);
-        self.debts.iter().copied().filter(|&debt| Some(debt) != stream).collect()
+        let others = self.debts.iter().copied().filter(|&debt| Some(debt) != stream);
+        let settling = Settling { of: stream, others: others.collect(), owed: self.owed };
+        self.in_use.extend(&settling.others);
+        Some(settling)
+    }
+
+    /// They are waited for by whatever comes next on that stream.
+    pub fn settled(&mut self, settling: Settling) {
+        for other in settling.others {
+            if let Some(nth) = self.in_use.iter().position(|&stream| stream == other) {
+                self.in_use.swap_remove(nth);
+            }
+        }
+        if settling.owed == self.owed {
+            self.settled.extend(settling.of);
+        }
     }
 
     /// The stream, if there is one, on which more work changes nothing and has nobody to wait for.
@@ -155,6 +205,7 @@ impl Order {
             }
         }
         self.settled.clear();
+        self.owed += 1;
         true
     }
 
@@ -188,9 +239,14 @@ impl Order {
         }
     }
 
-    /// A stream is to end, and its name may come again. True if it must be waited for first.
-    pub fn stream_ends(&mut self, stream: u64) -> bool {
-        let is_owed = self.debts.contains(&stream);
+    /// A stream is to end, and its name may come again. Whoever asks says whether all its work was waited for.
+    pub fn stream_ends(&mut self, stream: u64, was_waited_for: bool) -> Ending {
+        if self.debts.contains(&stream) && !was_waited_for {
+            return Ending::MustBeWaitedFor;
+        }
+        if self.in_use.contains(&stream) {
+            return Ending::IsInUse;
+        }
         let is_active = match self.under_way() {
             Streams::Few(streams) => streams.contains(&stream),
             Streams::Many => false,
@@ -198,8 +254,9 @@ impl Order {
         if is_active {
             self.active = Streams::Many;
         }
+        self.debts.retain(|&debt| debt != stream);
         self.settled.retain(|&settled| settled != stream);
-        is_owed
+        Ending::MayEnd
     }
 
     fn under_way(&self) -> Streams {
@@ -213,6 +270,14 @@ impl Order {
 mod tests {
     use super::*;
 
+    /// Whom the stream waits for before its work, and does.
+    fn before_work(order: &mut Order, stream: Option<u64>) -> Vec<u64> {
+        let Some(settling) = order.before_work(stream) else { return Vec::new() };
+        let others = settling.others().to_vec();
+        order.settled(settling);
+        others
+    }
+
     #[test]
     fn with_one_stream_nobody_waits() {
         let mut order = Order::default();
@@ -221,7 +286,7 @@ mod tests {
         let mark = order.mark();
         assert!(!order.is_over(mark));
         assert!(order.owe());
-        assert_eq!(order.before_work(Some(0)), []);
+        assert_eq!(before_work(&mut order, Some(0)), []);
         assert_eq!(order.only(), Some(0));
     }
 
@@ -232,15 +297,15 @@ mod tests {
         order.worked(Some(6));
         assert!(order.owe());
         assert_eq!(order.only(), None);
-        assert_eq!(order.before_work(Some(7)), [5, 6]);
-        assert_eq!(order.before_work(Some(7)), []);
-        assert_eq!(order.before_work(Some(5)), [6]);
-        assert_eq!(order.before_work(None), [5, 6]);
-        assert_eq!(order.before_work(None), [5, 6]);
+        assert_eq!(before_work(&mut order, Some(7)), [5, 6]);
+        assert_eq!(before_work(&mut order, Some(7)), []);
+        assert_eq!(before_work(&mut order, Some(5)), [6]);
+        assert_eq!(before_work(&mut order, None), [5, 6]);
+        assert_eq!(before_work(&mut order, None), [5, 6]);
         // The next block may be used by what stream 7 has begun since.
         order.worked(Some(7));
         assert!(order.owe());
-        assert_eq!(order.before_work(Some(5)), [6, 7]);
+        assert_eq!(before_work(&mut order, Some(5)), [6, 7]);
     }
 
     #[test]
@@ -256,7 +321,7 @@ mod tests {
         assert_eq!(order.all(), Some(vec![6]));
         assert!(order.is_over(before));
         assert!(!order.is_over(meanwhile));
-        assert_eq!(order.before_work(Some(6)), []);
+        assert_eq!(before_work(&mut order, Some(6)), []);
     }
 
     #[test]
@@ -268,7 +333,7 @@ mod tests {
         order.wait_ended(ticket, false);
         assert!(!order.is_over(mark));
         assert!(order.owe());
-        assert_eq!(order.before_work(Some(6)), [5]);
+        assert_eq!(before_work(&mut order, Some(6)), [5]);
     }
 
     #[test]
@@ -303,9 +368,31 @@ mod tests {
     fn a_stream_that_ends_is_waited_for_if_somebody_would_have_to() {
         let mut order = Order::default();
         order.worked(Some(5));
-        assert!(!order.stream_ends(6));
+        assert_eq!(order.stream_ends(6, false), Ending::MayEnd);
         assert!(order.owe());
-        assert!(order.stream_ends(5));
+        assert_eq!(order.stream_ends(5, false), Ending::MustBeWaitedFor);
+        let settling = order.before_work(Some(7)).unwrap();
+        assert_eq!(settling.others(), [5]);
+        assert_eq!(order.stream_ends(5, true), Ending::IsInUse);
+        order.settled(settling);
+        assert_eq!(order.stream_ends(5, true), Ending::MayEnd);
+        // It is nobody's name any more.
+        assert_eq!(before_work(&mut order, Some(6)), []);
         assert!(!order.owe());
+    }
+
+    #[test]
+    fn who_waits_while_more_is_owed_waits_again() {
+        let mut order = Order::default();
+        order.worked(Some(5));
+        assert!(order.owe());
+        let settling = order.before_work(Some(6)).unwrap();
+        // Another thread that works on the same stream does not take it for settled.
+        assert_eq!(before_work(&mut order, Some(6)), [5]);
+        order.worked(Some(7));
+        assert!(order.owe());
+        order.settled(settling);
+        assert_eq!(before_work(&mut order, Some(6)), [5, 7]);
+        assert_eq!(before_work(&mut order, Some(6)), []);
     }
 }
