@@ -193,6 +193,9 @@ def measure(row, options, folder, arguments, deadline):
     row.update(kernels=watched.get("kernels_executed"), launch_bound=watched.get("launch_bound"), queue=queued.get("fast"))
     row.update(specialised_of(queued))
     is_whole = not any(told.get("own", {}).get(word) for told in (watched, queued) for word in ("lost", "damaged"))
+    # Whole dependency graphs are for `apex graph`.
+    if overlap := (row["queue"] or {}).get("overlap"):
+        overlap.pop("sequences", None)
     row["kernels_fast"] = queued.get("kernels_executed")
     right = row["kernels"] in (row["kernels_fast"], None) or not is_whole
     turns = min(options.turns, int((deadline - time.monotonic()) / (2.5 * max(seconds) + 0.5)))
@@ -285,6 +288,9 @@ def line_of(row):
     word = f"launch-bound {bound:.2f}  {word}" if bound is not None else word
     if "own_ratio" in row:
         word = f"by its own clock {row['own_ratio']:.3f}  {word}"
+    if overlap := (row.get("queue") or {}).get("overlap"):
+        word = (f"proven {overlap['proven']} of {overlap['looked']}, with branches {overlap['beside']}, "
+                f"kept in {overlap['kept']} graphs  {word}")
     if "kept" in row:
         ratios = " ".join(f"{original / max(rewritten, 1):.2f}" for _, original, rewritten in row["kept"])
         word = f"first {row.get('first_ratio') or 0:.3f} {row.get('second_ratio') or 0:.3f}, kernels {row['kernel_ratio'] or 1:.3f}, kept {len(row['kept'])} of {row['tried']} ({ratios})  {word}"

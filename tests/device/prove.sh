@@ -12,7 +12,8 @@
 #   sharing    a program that answers requests beside one that trains (8 minutes)
 #   advice     advice on a training script, its numbers against ncu's; blocks it recommends, tried (4 minutes)
 #   roofline   what launches do, against their sources and ncu's counts; what they reach of the roof (3 minutes)
-#   foreign    the programs of the folder FOREIGN, with accelerators (FAST, default launch) and without (7 minutes)
+#   foreign    the programs of the folder FOREIGN, with accelerators (FAST, default launch, or launch,overlap) and without
+#              (7 minutes)
 #   lower      code for newer chips brought down to this one: every form, NVRTC, programs of FOREIGN (2.5 minutes)
 #   specialise reductions, products and stencils with sizes at run time against the same with constant sizes; kernels of
 #              NVRTC, CuPy and Numba; 40 programs of FOREIGN, if there are any, with --fast=specialise and without (7 minutes)
