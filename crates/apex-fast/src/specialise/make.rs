@@ -1,7 +1,7 @@
 //! Rewrites, compiles and loads a kernel, and gives the result the settings of the original.
 
 use super::images::Owner;
-use super::kernels::{self, Field, Kernel, Known, State, Variant};
+use super::kernels::{self, Field, Kernel, Known, Sample, State, Variant};
 use super::numbers::{SHAPE, common, described, unpacked_block, unpacked_grid};
 use super::past::{Past, Stood};
 use super::study::study;
@@ -85,7 +85,8 @@ impl Job {
     }
 }
 
-/// Studies a kernel, and makes what earlier processes or its first launches propose.
+/// Studies a kernel, and makes what earlier processes promise much of. What its first launches have in common is noted for
+/// later processes: here it is made only if it goes on to come.
 fn studied(kernel: &'static Kernel) {
     let begun = time::monotonic_nanos();
     match study(kernel) {
@@ -100,29 +101,40 @@ fn studied(kernel: &'static Kernel) {
                 *known = found;
             });
             kernel.set(State::Watched);
-            for past in past.iter().filter(|past| past.stood != Stood::Lost) {
-                propose(kernel, past.numbers.clone(), (past.threads, past.shared), Some(past));
-            }
             let early = core::mem::take(&mut *locked(&kernel.early));
             if let [one, .., other] = early.as_slice() {
-                let numbers = common(one, other, &fields);
-                let shape = (other.block.iter().product(), other.shared);
-                propose(kernel, numbers, shape, None);
+                lock(kernel, |known| note(known, common(one, other, &fields), other));
+            }
+            let hopeful =
+                |past: &&Past| past.stood != Stood::Lost && past.earlier.is_worth_making();
+            for past in past.iter().filter(hopeful) {
+                propose(kernel, past);
             }
         }
         Err((name, reason)) => leave_alone(kernel, &name, reason),
     }
 }
 
-/// A form is made, unless it was asked for before, or has lost in an earlier process.
-fn propose(
-    kernel: &'static Kernel,
-    numbers: Vec<Option<u64>>,
-    shape: (u32, u32),
-    past: Option<&Past>,
-) {
-    if may_propose(&mut locked(&kernel.known), &numbers) {
-        made(kernel, numbers, shape, past);
+/// Notes numbers that first launches have in common.
+fn note(known: &mut Known, numbers: Vec<Option<u64>>, launch: &Sample) {
+    if numbers.iter().all(Option::is_none) || known.past.iter().any(|it| it.numbers == numbers) {
+        return;
+    }
+    known.is_new = true;
+    known.past.push(Past {
+        stood: Stood::Open,
+        is_equal: false,
+        earlier: Earlier::default(),
+        threads: launch.block.iter().product(),
+        shared: launch.shared,
+        numbers,
+    });
+}
+
+/// A form that is known from an earlier process is made.
+fn propose(kernel: &'static Kernel, past: &Past) {
+    if may_propose(&mut locked(&kernel.known), &past.numbers) {
+        made(kernel, past.numbers.clone(), (past.threads, past.shared), Some(past));
     }
 }
 

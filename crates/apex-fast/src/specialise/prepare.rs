@@ -30,7 +30,9 @@ pub(super) fn prepare(owner: Owner) {
     }
     let Some(image) = images::digest(owner) else { return };
     let context = own_context();
-    for (name, earlier) in past::kernels(&machine(), image).into_iter().take(MOST_KERNELS) {
+    let mut hopeful = past::kernels(&machine(), image);
+    hopeful.retain(|(_, earlier)| earlier.is_worth_making());
+    for (name, earlier) in hopeful.into_iter().take(MOST_KERNELS) {
         let Some(kernel) = kernel(owner, &name) else { continue };
         if !kernel.begins() {
             continue;

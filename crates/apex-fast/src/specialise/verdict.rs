@@ -83,8 +83,8 @@ pub(super) fn keep(known: &mut Known) {
     let mut all: Vec<Past> =
         (0..known.variants.len()).filter_map(|nth| past_of(known, nth)).collect();
     let is_other = |past: &&Past| !known.variants.iter().any(|it| it.numbers == past.numbers);
-    let others: Vec<Past> = known.past.iter().filter(is_other).cloned().collect();
-    all.extend(others);
+    let others = known.past.iter().filter(is_other).cloned();
+    all.extend(others.map(|past| Past { earlier: past_earlier(known, &past.earlier), ..past }));
     all.truncate(MOST_KEPT);
     past::remember(&known.key, &text, &all);
     if let Some(image) = images::digest(*owner) {
@@ -92,6 +92,12 @@ pub(super) fn keep(known: &mut Known) {
         let best = hopeful.map(|past| past.earlier).max_by_key(Earlier::expected_ns);
         past::name_kernel(&known.machine, image, &known.name, best);
     }
+}
+
+/// What is known now of a kernel whose form was not made here.
+fn past_earlier(known: &Known, before: &Earlier) -> Earlier {
+    let original_ns = if before.original_ns > 0 { before.original_ns } else { known.original_ns };
+    Earlier { calls: known.calls.max(before.calls), original_ns, ..*before }
 }
 
 /// How a form stands; nothing where the driver refused it by chance of this process.
@@ -125,7 +131,7 @@ fn past_of(known: &Known, nth: usize) -> Option<Past> {
 pub(super) fn conclude() {
     for kernel in kernels::all() {
         let Ok(mut known) = kernel.known.try_lock() else { continue };
-        if known.variants.is_empty() || kernel.is_forgotten() {
+        if known.variants.is_empty() && known.past.is_empty() || kernel.is_forgotten() {
             continue;
         }
         let mut popped = null_mut();
