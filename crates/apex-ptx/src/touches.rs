@@ -106,6 +106,21 @@ pub struct Touch {
     pub kind: Kind,
 }
 
+/// Addresses that an access of a launch may have, counted from one pointer or variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// What it does there.
+    pub kind: Kind,
+    /// The pointer among the parameters, by its first byte; none where it counts from a variable of the module.
+    pub pointer: Option<u32>,
+    /// The first address, and the one behind the last. An access may have fewer.
+    pub low: i128,
+    /// As above.
+    pub high: i128,
+    /// Any address of the pointer's allocation is possible; `low` and `high` say nothing.
+    pub is_wild: bool,
+}
+
 /// A launch, as far as addresses depend on it.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape<'a> {
@@ -242,19 +257,6 @@ impl Touches {
         &self.parameters
     }
 
-    /// Offsets of parameters that may be pointers of what is touched.
-    #[must_use]
-    pub fn pointers(&self) -> Vec<u32> {
-        let mut found: Vec<u32> = self
-            .accesses
-            .iter()
-            .flat_map(|access| access.root.parameters.iter().copied())
-            .collect();
-        found.sort_unstable();
-        found.dedup();
-        found
-    }
-
     /// Expressions that are worked out for each launch.
     #[must_use]
     pub fn size(&self) -> usize {
@@ -300,6 +302,47 @@ impl Touches {
             }
         }
         Ok(())
+    }
+
+    /// The addresses of each access by itself, each with the pointer that it counts from.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing can be said of this launch.
+    pub fn spans(
+        &self,
+        shape: &Shape<'_>,
+        allocation: &mut dyn FnMut(u64) -> Option<Range<u64>>,
+    ) -> Result<Vec<Span>, Barrier> {
+        let mut values = Vec::new();
+        evaluate(&self.nodes, shape, &mut values);
+        let mut spans = Vec::new();
+        for access in &self.accesses {
+            let value = values[access.address.0 as usize];
+            if value.low > value.high || access.root.is_null(shape) {
+                continue;
+            }
+            let mut pointer = None;
+            for &offset in &access.root.parameters {
+                let address = parameter(shape.parameters, offset).ok_or(Barrier::Text)?;
+                if allocation(address).is_some() && pointer.replace(offset).is_some() {
+                    return Err(Barrier::Pointer);
+                }
+            }
+            match (access.root.variable, pointer) {
+                (None, None) => return Err(Barrier::Memory),
+                (Some(_), Some(_)) => return Err(Barrier::Pointer),
+                _ => {}
+            }
+            spans.push(Span {
+                kind: access.kind,
+                pointer,
+                low: i128::from(value.low) + i128::from(access.offsets.start),
+                high: i128::from(value.high) + i128::from(access.offsets.end),
+                is_wild: value.is_wild,
+            });
+        }
+        Ok(spans)
     }
 
     fn range(

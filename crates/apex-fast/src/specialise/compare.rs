@@ -85,7 +85,8 @@ pub(super) fn step(kernel: &'static Kernel, known: &mut Known, nth: usize, call:
         .filter(|(_, number)| number.is_some())
         .map(|(field, _)| field.offset..field.offset + field.bytes)
         .collect();
-    let plan = match comparable.plan(&shape, &folded, &mut allocations()) {
+    let mut allocation = allocations();
+    let plan = match comparable.plan(&shape, &folded, &mut allocation) {
         Ok(plan) => plan,
         Err(reason) => return Step::Never(reason),
     };
@@ -103,7 +104,7 @@ pub(super) fn step(kernel: &'static Kernel, known: &mut Known, nth: usize, call:
     };
     let Some(room) = guard.as_mut() else { return Step::Original };
     let [first, second, _] = room.halves();
-    let moved = [first, second].map(|half| comparable.moved(&plan, &shape, half));
+    let moved = [first, second].map(|half| comparable.moved(&plan, &shape, &mut allocation, half));
     let [Some(original), Some(rewritten)] = moved else {
         room.abandon();
         return Step::Never("its copies would not be all that it touches".to_owned());

@@ -1,16 +1,19 @@
 //! Where a launch's bytes go when it runs on copies of them.
 //!
 //! What a launch touches is a range in each of some allocations. Each range gets a place in a room of apex's own, and the
-//! pointers among the parameters are moved with it. Then it is worked out again what the moved launch touches: only if
-//! all of that lies in the room can it run there without harm, whatever the bytes are.
+//! pointers among the parameters are moved with it. It is taken for granted, as everywhere, that a kernel does not leave
+//! the allocation that its pointer points into. Then it is worked out again what the moved launch touches: only if each
+//! access has moved exactly as its pointer did can it run there without harm, whatever the bytes are.
 
-use apex_ptx::touches::{Barrier, Kind, Place, Scratch, Shape, Touch, Touches};
+use apex_ptx::touches::{Kind, Shape, Span, Touches};
 use std::ops::Range;
 
 /// Bytes of a room that one form may take.
 const MOST_BYTES: u64 = 512 << 20;
 /// Ranges keep their place within so many bytes, so that wide loads find them as they were.
 const ALIGNMENT: u64 = 256;
+/// A pointer this near the end of an allocation may mean the next one.
+const NEAR_END: u64 = 4096;
 /// Bytes before, between and behind ranges: a program that reads a little beyond its memory does no harm in the room.
 const MARGIN: u64 = 64 << 10;
 
@@ -61,113 +64,131 @@ impl Comparable {
         folded: &[Range<u32>],
         allocation: &mut dyn FnMut(u64) -> Option<Range<u64>>,
     ) -> Result<Plan, String> {
-        let touched = self.touched(shape, allocation)?;
-        let mut regions = regions(&touched, allocation)?;
-        let mut pointers = Vec::new();
-        for offset in self.touches.pointers() {
-            let begin = offset as usize;
-            let Some(bytes) = shape.parameters.get(begin..begin + 8) else {
-                return Err("a pointer lies outside of its parameters".to_owned());
-            };
-            let pointer = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
-            let Some(found) = allocation(pointer) else { continue };
+        let spans = self.spans(shape, allocation)?;
+        let mut wholes: Vec<Range<u64>> = Vec::new();
+        let (mut regions, mut pointers, mut touched) =
+            (Vec::<Region>::new(), Vec::new(), Vec::new());
+        for span in &spans {
+            // Variables of the module are read where they lie.
+            let Some(offset) = span.pointer else { continue };
+            let pointer = pointer(shape.parameters, offset).ok_or(NO_POINTER)?;
+            let whole = allocation(pointer).ok_or("a pointer leads to no allocation")?;
+            let bytes = within(span, pointer, &whole)?;
+            if span.kind != Kind::Read {
+                touched.push(bytes.clone());
+            }
             // The pointer moves with what is touched of its allocation, and lies in the room itself.
-            let Some(region) = regions.iter_mut().find(|it| found.contains(&it.bytes.start)) else {
-                continue;
-            };
-            region.bytes =
-                region.bytes.start.min(pointer)..region.bytes.end.max(pointer.saturating_add(1));
+            let bytes = bytes.start.min(pointer)..bytes.end.max(pointer + 1);
+            match wholes.iter().position(|known| *known == whole) {
+                Some(nth) => {
+                    let known = &mut regions[nth].bytes;
+                    *known = known.start.min(bytes.start)..known.end.max(bytes.end);
+                }
+                None => {
+                    wholes.push(whole);
+                    regions.push(Region { bytes, at: 0 });
+                }
+            }
             if folded.iter().any(|it| it.start < offset + 8 && offset < it.end) {
                 return Err("a pointer is written into the form".to_owned());
             }
             pointers.push((offset, pointer));
+        }
+        if touched.is_empty() {
+            return Err("nothing that it writes can be compared".to_owned());
         }
         let bytes = place(&mut regions)?;
         let moved = |address: u64| {
             let region = regions.iter().find(|it| it.bytes.contains(&address))?;
             Some(region.at + (address - region.bytes.start))
         };
-        let lost = || "a pointer was lost".to_owned();
+        pointers.sort_unstable();
+        pointers.dedup();
         let pointers =
             pointers.into_iter().map(|(offset, pointer)| Some((offset, moved(pointer)?)));
-        let pointers = pointers.collect::<Option<Vec<_>>>().ok_or_else(lost)?;
+        let pointers = pointers.collect::<Option<Vec<_>>>().ok_or(NO_POINTER)?;
         let mut written = Vec::new();
-        for touch in touched.iter().filter(|touch| is_write(touch)) {
-            let begin = moved(touch.bytes.start).ok_or_else(lost)?;
-            let end = begin + (touch.bytes.end - touch.bytes.start);
+        for bytes in touched {
+            let begin = moved(bytes.start).ok_or(NO_POINTER)?;
+            let end = begin + (bytes.end - bytes.start);
             written.push((begin / 4 * 4, end.next_multiple_of(4) - begin / 4 * 4));
         }
-        if written.is_empty() {
-            return Err("nothing that it writes can be compared".to_owned());
-        }
+        written.sort_unstable();
+        written.dedup();
         let packed = shape.parameters.to_vec();
         Ok(Plan { regions, written, bytes, packed, pointers })
     }
 
-    /// The parameters of the launch that runs in a room there; `None` unless it stays within.
-    pub(super) fn moved(&self, plan: &Plan, shape: &Shape<'_>, room: u64) -> Option<Vec<u8>> {
+    /// The parameters of the launch that runs in a room there; `None` unless each of its accesses has moved as its pointer.
+    pub(super) fn moved(
+        &self,
+        plan: &Plan,
+        shape: &Shape<'_>,
+        allocation: &mut dyn FnMut(u64) -> Option<Range<u64>>,
+        room: u64,
+    ) -> Option<Vec<u8>> {
+        let before = self.spans(shape, allocation).ok()?;
         let mut packed = plan.packed.clone();
         for &(offset, at) in &plan.pointers {
             let begin = offset as usize;
             packed.get_mut(begin..begin + 8)?.copy_from_slice(&(room + at).to_le_bytes());
         }
-        let places: Vec<Range<u64>> = plan
-            .regions
-            .iter()
-            .map(|it| room + it.at..room + it.at + (it.bytes.end - it.bytes.start))
-            .collect();
+        let place = |region: &Region| {
+            let begin = room + region.at;
+            begin..begin + (region.bytes.end - region.bytes.start)
+        };
+        let places: Vec<Range<u64>> = plan.regions.iter().map(place).collect();
         let mut found =
             |address: u64| places.iter().find(|place| place.contains(&address)).cloned();
-        let shape = Shape { parameters: &packed, ..*shape };
-        let touched = self.touched(&shape, &mut found).ok()?;
-        let is_within = |touch: &Touch| match touch.place {
-            Place::Memory => places
-                .iter()
-                .any(|place| place.start <= touch.bytes.start && touch.bytes.end <= place.end),
-            Place::Variable(_) => touch.kind == Kind::Read,
+        let after = self.spans(&Shape { parameters: &packed, ..*shape }, &mut found).ok()?;
+        let same = |(one, other): (&Span, &Span)| {
+            let Some(offset) = one.pointer else { return one == other };
+            let way = |parameters: &[u8]| pointer(parameters, offset).map(i128::from);
+            let Some((from, to)) = way(shape.parameters).zip(way(&packed)) else { return false };
+            let is_moved =
+                one.low + (to - from) == other.low && one.high + (to - from) == other.high;
+            one.pointer == other.pointer
+                && one.is_wild == other.is_wild
+                && (one.is_wild || is_moved)
         };
-        touched.iter().all(is_within).then_some(packed)
+        (before.len() == after.len() && before.iter().zip(&after).all(same)).then_some(packed)
     }
 
-    fn touched(
+    fn spans(
         &self,
         shape: &Shape<'_>,
         allocation: &mut dyn FnMut(u64) -> Option<Range<u64>>,
-    ) -> Result<Vec<Touch>, String> {
-        let (mut scratch, mut touched) = (Scratch::default(), Vec::new());
-        self.touches.of(shape, allocation, &mut scratch, &mut touched).map_err(
-            |barrier: Barrier| format!("what it touches is not known: {}", barrier.word()),
-        )?;
-        let variable = |touch: &Touch| matches!(touch.place, Place::Variable(_)) && is_write(touch);
-        match touched.iter().any(variable) {
+    ) -> Result<Vec<Span>, String> {
+        let unknown = |word: &str| format!("what it touches is not known: {word}");
+        let spans = self.touches.spans(shape, allocation);
+        let spans = spans.map_err(|barrier| unknown(barrier.word()))?;
+        let writes = |span: &Span| span.pointer.is_none() && span.kind != Kind::Read;
+        match spans.iter().any(writes) {
             true => Err("it writes a variable of its module".to_owned()),
-            false => Ok(touched),
+            false => Ok(spans),
         }
     }
 }
 
-fn is_write(touch: &Touch) -> bool {
-    touch.kind != Kind::Read
+const NO_POINTER: &str = "a pointer was lost";
+
+fn pointer(parameters: &[u8], offset: u32) -> Option<u64> {
+    let bytes = parameters.get(offset as usize..offset as usize + 8)?;
+    bytes.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// One range for each allocation of which anything is touched.
-fn regions(
-    touched: &[Touch],
-    allocation: &mut dyn FnMut(u64) -> Option<Range<u64>>,
-) -> Result<Vec<Region>, String> {
-    let mut found: Vec<(Range<u64>, Range<u64>)> = Vec::new();
-    for touch in touched.iter().filter(|touch| touch.place == Place::Memory) {
-        let whole = allocation(touch.bytes.start)
-            .filter(|whole| touch.bytes.end <= whole.end)
-            .ok_or("what it touches lies in no allocation")?;
-        match found.iter_mut().find(|(known, _)| *known == whole) {
-            Some((_, bytes)) => {
-                *bytes = bytes.start.min(touch.bytes.start)..bytes.end.max(touch.bytes.end);
-            }
-            None => found.push((whole, touch.bytes.clone())),
+/// What an access may touch of the allocation that its pointer points into.
+fn within(span: &Span, pointer: u64, whole: &Range<u64>) -> Result<Range<u64>, String> {
+    if span.is_wild {
+        // A pointer to before the first element may lie in what stands before.
+        if whole.end - pointer <= NEAR_END && whole.end - whole.start > 2 * NEAR_END {
+            return Err("a pointer may belong to another allocation".to_owned());
         }
+        return Ok(whole.clone());
     }
-    Ok(found.into_iter().map(|(_, bytes)| Region { bytes, at: 0 }).collect())
+    let (begin, end) = (i128::from(whole.start), i128::from(whole.end));
+    let (low, high) = (span.low.clamp(begin, end) as u64, span.high.clamp(begin, end) as u64);
+    if low < high { Ok(low..high) } else { Err("what it touches lies elsewhere".to_owned()) }
 }
 
 /// Gives each range its place. Says how many bytes that takes.
@@ -231,7 +252,7 @@ mod tests {
         assert_eq!(sizes, [4004, 4000]);
         assert!(plan.regions.iter().all(|it| it.at % ALIGNMENT == it.bytes.start % ALIGNMENT));
         assert_eq!(plan.written, [(plan.regions[1].at, 4000)]);
-        let moved = comparable.moved(&plan, &shape, 0x9000_0000).unwrap();
+        let moved = comparable.moved(&plan, &shape, &mut allocation, 0x9000_0000).unwrap();
         let at = |nth: usize| 0x9000_0000 + plan.regions[nth].at;
         assert_eq!(moved, packed(at(0), at(1), 1000));
         // A pointer that the form has as a number cannot be moved.
@@ -252,7 +273,7 @@ mod tests {
         assert_eq!(plan.regions, [Region { bytes: 0x7000_0000..0x7000_1fa0, at: MARGIN }]);
         assert_eq!(plan.written, [(MARGIN + 0x1000, 4000)]);
         assert_eq!(
-            comparable.moved(&plan, &shape, 0x9000_0000),
+            comparable.moved(&plan, &shape, &mut allocation, 0x9000_0000),
             Some(packed(0x9000_0000 + MARGIN, 0x9000_1000 + MARGIN, 1000))
         );
     }
