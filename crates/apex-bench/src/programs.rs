@@ -108,7 +108,7 @@ fn row(one: &Judged) -> Value {
     let time = &one.forests;
     json!({
         "known": one.split, "rows": time.rows, "median_error": time.median_error,
-        "within_10_percent": time.within_10_percent, "mean_error": time.mean_error, "p90_error": time.p90_error,
+        "program_median_error": one.program_median, "within_10_percent": time.within_10_percent, "mean_error": time.mean_error, "p90_error": time.p90_error,
         "in_interval": time.coverage, "in_interval_by_program": one.by_program, "answered": one.answered,
         "last_value_median": one.last_value.median_error, "kernel_mean_median": one.kernel_mean.median_error,
         "roofline_median": one.roofline.median_error,

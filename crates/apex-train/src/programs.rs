@@ -8,7 +8,7 @@
 mod judge;
 mod shown;
 
-pub use judge::{Judged, Table, judge, lines};
+pub use judge::{Judged, Table, card, judge, lines};
 
 use crate::Error;
 use crate::boost::{self, Binned, Plan};
@@ -23,14 +23,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// File of these forests in a folder of models.
 pub const PROGRAMS_FILE: &str = "programs.safetensors";
+/// File of their card, for people.
+pub const CARD_FILE: &str = "programs.md";
 /// File of the rows that they were grown from and are judged on.
 pub const ROWS_FILE: &str = "programs-h200.parquet";
 
 /// The word of their file that says which seed parted the programs.
 pub const SEED_WORD: &str = "seed";
 
-/// Of a hundred programs, so many judge.
-const JUDGED: u64 = 25;
+/// Of a hundred programs, so many judge. Families of operators and the zoo are no programs that anybody runs: they only teach.
+const JUDGED: u64 = 35;
+/// What the names of families of operators begin with.
+const OPERATORS: &str = "operators-";
 /// Parts that programs are grown without, in turn.
 const FOLDS: u64 = 4;
 /// The share of times that intervals must hold.
@@ -56,21 +60,25 @@ pub struct Grown {
     pub golden: Vec<Sighted>,
 }
 
-/// The program of a row: variants of one model are one program, families of operators are each their own.
+/// The program of a row: variants of one model are one program, families of operators and kernels of the zoo are each their
+/// own.
 #[must_use]
 pub fn program(row: &Row) -> &str {
-    let source = row.source.as_str();
-    if source.starts_with("operators-") {
-        source
-    } else {
-        source.split('-').next().unwrap_or(source)
+    match row.source.as_str() {
+        ZOO => &row.kernel,
+        source if source.starts_with(OPERATORS) => source,
+        source => source.split('-').next().unwrap_or(source),
     }
 }
 
-/// Whether a program is kept to judge by.
+/// The source of rows of the zoo.
+const ZOO: &str = "zoo";
+
+/// Whether a row is kept to judge by: all of a program's are, or none.
 #[must_use]
-pub fn is_judged(program: &str, seed: u64) -> bool {
-    named(seed, program) % 100 < JUDGED
+pub fn is_judged(row: &Row, seed: u64) -> bool {
+    let teaches = row.source == ZOO || row.source.starts_with(OPERATORS);
+    !teaches && named(seed, program(row)) % 100 < JUDGED
 }
 
 /// Grows the forests from the programs that do not judge.
@@ -80,7 +88,7 @@ pub fn grow(
     options: &Options,
     announce: &mut Announce<'_>,
 ) -> Result<Grown, Error> {
-    let used = |row: &&Row| row.is_usable() && !is_judged(program(row), options.seed);
+    let used = |row: &&Row| row.is_usable() && !is_judged(row, options.seed);
     let rows: Vec<&Row> = rows.iter().filter(used).collect();
     let names: BTreeSet<&str> = rows.iter().map(|row| program(row)).collect();
     if names.len() < 2 * FOLDS as usize {

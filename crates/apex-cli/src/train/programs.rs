@@ -7,7 +7,9 @@ use apex_daemon::speech::say;
 use apex_models::programs::write;
 use apex_policy::predict::features::{FNV_START, fnv};
 use apex_train::fit::News;
-use apex_train::programs::{Options, PROGRAMS_FILE, SEED_WORD, grow, judge, lines};
+use apex_train::programs::{
+    CARD_FILE, Options, PROGRAMS_FILE, SEED_WORD, card, grow, judge, lines,
+};
 use apex_train::rows::{self, Row};
 use apex_train::{models, replace};
 use std::path::PathBuf;
@@ -34,6 +36,8 @@ pub(crate) fn grow_forests(arguments: &Programs) -> Result<ExitCode> {
     let path = arguments.output.join(PROGRAMS_FILE);
     replace(&path, &bytes)?;
     let table = judge(&grown.programs, &found, &again, devices, options.seed);
+    let page = card(&table, &data, options.seed);
+    replace(&arguments.output.join(CARD_FILE), page.as_bytes())?;
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&table)?);
     } else {

@@ -159,7 +159,7 @@ fn seen_anew(asked: &Asked<'_>, seen: &mut Seen) {
 fn sight(asked: &Asked<'_>, seen: &Seen, shape: &LaunchShape, walked: Option<&Walked>) -> Sight {
     let machine = seen.code.as_ref().and_then(|code| code.machine.as_ref());
     let of_text = seen.code.as_ref().and_then(|code| code.totals);
-    let (mix, looped) = match machine {
+    let (mix, mut looped) = match machine {
         Some(machine) => {
             let looped = Looped::of_machine(totals::looped(machine));
             (Mix::from_counts(&totals::of_machine(machine)), looped)
@@ -169,6 +169,7 @@ fn sight(asked: &Asked<'_>, seen: &Seen, shape: &LaunchShape, walked: Option<&Wa
             Looped::default(),
         ),
     };
+    looped.has_text = seen.code.as_ref().is_some_and(|code| code.program.is_some());
     let kernel = Kernel { mix, ..*asked.kernel };
     let passed = asked
         .known

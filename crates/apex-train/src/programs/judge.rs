@@ -20,6 +20,8 @@ pub struct Judged {
     pub forests: TimeScores,
     /// The share of answers that were numbers.
     pub answered: f64,
+    /// The median over programs of the median error in each.
+    pub program_median: f64,
     /// The share of times inside intervals, every program counting alike.
     pub by_program: Option<f64>,
     /// The last time of the kernel; of one never measured the median of all times that forests were grown from.
@@ -62,7 +64,7 @@ pub fn judge(
 ) -> Table {
     let usable: Vec<&Row> = rows.iter().filter(|row| row.is_usable()).collect();
     let (judged, grown): (Vec<&Row>, Vec<&Row>) =
-        usable.into_iter().partition(|row| is_judged(program(row), seed));
+        usable.into_iter().partition(|row| is_judged(row, seed));
     let names =
         |rows: &[&Row]| rows.iter().map(|row| program(row).to_owned()).collect::<BTreeSet<_>>();
     let kernels =
@@ -147,6 +149,7 @@ impl Asked<'_> {
             split: split.into(),
             forests: time_scores(&known.iter().map(|one| one.pair).collect::<Vec<_>>()),
             answered: known.len() as f64 / answers.len().max(1) as f64,
+            program_median: program_median(&known),
             by_program: by_program(&known),
             last_value: scores(|one| one.last),
             kernel_mean: scores(|one| one.mean),
@@ -191,6 +194,21 @@ impl Asked<'_> {
     }
 }
 
+/// The median over programs of the median error in each.
+fn program_median(answers: &[&Answer<'_>]) -> f64 {
+    let mut errors: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for answer in answers {
+        let error = (answer.pair.predicted / answer.pair.measured - 1.0).abs();
+        errors.entry(answer.program).or_default().push(error);
+    }
+    median(errors.into_values().map(median).collect())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
 /// The mean over programs of the share of times inside the intervals.
 fn by_program(answers: &[&Answer<'_>]) -> Option<f64> {
     let mut shares: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
@@ -216,10 +234,6 @@ struct Constants {
 impl Constants {
     fn of(rows: &[&Row], peaks: &BTreeMap<String, Peaks>) -> Constants {
         let mut constants = Constants { usual: 1.0, over_roofline: 0.0, peaks: peaks.clone() };
-        let median = |mut values: Vec<f64>| {
-            values.sort_by(f64::total_cmp);
-            values.get(values.len() / 2).copied().unwrap_or(0.0)
-        };
         let over = rows.iter().map(|row| (row.median_ns / constants.bound(row)).log2()).collect();
         constants.over_roofline = median(over);
         constants.usual = median(rows.iter().map(|row| row.median_ns).collect()).max(1.0);
@@ -279,6 +293,7 @@ fn remembered(split: &str, pairs: &[Pair]) -> Option<Judged> {
         split: split.into(),
         forests: scores.clone(),
         answered: 1.0,
+        program_median: scores.median_error,
         by_program: None,
         last_value: scores.clone(),
         kernel_mean: scores,
@@ -286,10 +301,52 @@ fn remembered(split: &str, pairs: &[Pair]) -> Option<Judged> {
     })
 }
 
+/// The card of the forests: what they were grown from, how they were judged, and the table.
+#[must_use]
+pub fn card(table: &Table, data: &str, seed: u64) -> String {
+    let [programs, rows, kernels] = table.grown_from;
+    let mut card = format!(
+        "# Forests for launches of programs\n\n`apex train programs` grew these from the rows with FNV-1a {data} and seed \
+         {seed}: {rows} rows of {kernels} kernels in {programs} programs, families of operators and kernels of the zoo counted as \
+         programs. Judged on {} rows of {} kernels in programs that no forest has seen: {}.\n\nErrors are shares of the \
+         measured time. *First sight*: no launch of the kernel was measured; *after n*: n launches in other shapes were. *Code \
+         with PTX* was walked with what launches passed; of *machine code only* its operations are counted. *Answered*: the \
+         share of launches of which a time was said; of the others nothing is known. Intervals and *programs* count every \
+         program alike.\n\n\
+         | what was known | rows | median | programs' median | within 10 % | in 80 % interval | answered | last value | \
+         kernel mean | roofline |\n|---|---|---|---|---|---|---|---|---|---|\n",
+        table.rows,
+        table.kernels,
+        table.programs.join(", ")
+    );
+    for one in table.judged.iter().filter(|one| one.forests.rows > 0) {
+        let time = &one.forests;
+        let remembered = one.by_program.is_none();
+        let or_none = |share: f64| if remembered { "-".into() } else { percent(share) };
+        card.push_str(&format!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+            one.split,
+            time.rows,
+            percent(time.median_error),
+            or_none(one.program_median),
+            percent(time.within_10_percent),
+            one.by_program.map_or("-".into(), percent),
+            percent(one.answered),
+            or_none(one.last_value.median_error),
+            or_none(one.kernel_mean.median_error),
+            or_none(one.roofline.median_error)
+        ));
+    }
+    card
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
 /// The table, for people.
 #[must_use]
 pub fn lines(table: &Table) -> Vec<String> {
-    let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let [programs, rows, kernels] = table.grown_from;
     let mut lines = vec![
         format!(
@@ -299,10 +356,11 @@ pub fn lines(table: &Table) -> Vec<String> {
             table.programs.join(", ")
         ),
         format!(
-            "{:<52} {:>6} {:>9} {:>8} {:>8} {:>8} {:>8}  {:>9} {:>9} {:>9}",
+            "{:<52} {:>6} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8}  {:>9} {:>9} {:>9}",
             "what was known",
             "rows",
             "median",
+            "programs'",
             "±10 %",
             "in 80 %",
             "programs",
@@ -316,10 +374,11 @@ pub fn lines(table: &Table) -> Vec<String> {
         let time = &one.forests;
         let or_none = |share: Option<f64>| share.map_or("-".into(), percent);
         lines.push(format!(
-            "{:<52} {:>6} {:>9} {:>8} {:>8} {:>8} {:>8}  {:>9} {:>9} {:>9}",
+            "{:<52} {:>6} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8}  {:>9} {:>9} {:>9}",
             one.split,
             time.rows,
             percent(time.median_error),
+            percent(one.program_median),
             percent(time.within_10_percent),
             or_none(time.coverage),
             or_none(one.by_program),

@@ -141,6 +141,8 @@ pub(super) fn sight(row: &Row, device: &Device, known: Known) -> Sight {
         kernel.mix = Mix::from_counts(&totals::of_machine(machine));
         looped = Looped::of_machine(totals::looped(machine));
     }
+    // What was walked has a text.
+    looped.has_text = !row.walked.is_empty();
     let (arguments, walked) = (row.arguments(), row.walked_facts());
     let mut question = Question::by_shape(device, &kernel, row.shape(), row.dynamic_shared);
     if known == Known::All {

@@ -17,6 +17,8 @@ pub type Sighted = [f32; COUNT];
 pub struct Looped {
     /// The mix is that of machine code.
     pub is_machine: bool,
+    /// The kernel has a text too: it is a program's own more often than a library's.
+    pub has_text: bool,
     /// All instructions within loops.
     pub total: u32,
     /// Matrix instructions within loops.
@@ -33,7 +35,7 @@ impl Looped {
     /// What machine code says, in the order of [`Looped::NAMES`].
     #[must_use]
     pub fn of_machine([total, tensor, bytes, nested, wide_tensor]: [u32; 5]) -> Looped {
-        Looped { is_machine: true, total, tensor, bytes, nested, wide_tensor }
+        Looped { is_machine: true, total, tensor, bytes, nested, wide_tensor, ..Looped::default() }
     }
 
     /// Names of the counts.
@@ -203,6 +205,7 @@ sighted! { |sight, near, apart|
     // Its instructions, and those within loops.
     mix_known = flag(sight.mix.total > 0);
     is_machine = flag(sight.looped.is_machine);
+    has_text = flag(sight.looped.has_text);
     mix_total = counted(sight.mix.total as f32);
     mix_float32 = counted(sight.mix.float32 as f32);
     mix_float64 = counted(sight.mix.float64 as f32);
