@@ -1,6 +1,6 @@
 //! The one table of cuDNN's functions: every name that is exported.
 //!
-//! Taken from what XLA looks up. A name that is in [`crate::answers`] is answered there, every other with "not
+//! Taken from what XLA looks up, and from what the library of version 9.26 exports. A name that is in [`crate::answers`] is answered there, every other with "not
 //! supported".
 
 /// Calls a macro with all names.
@@ -13,6 +13,8 @@ macro_rules! functions {
             cudnnAdvInferVersionCheck
             cudnnAdvTrainVersionCheck
             cudnnAdvVersionCheck
+            cudnnB2BCausalConv1dBackward
+            cudnnB2BCausalConv1dForward
             cudnnBackendCreateDescriptor
             cudnnBackendDestroyDescriptor
             cudnnBackendExecute
@@ -30,6 +32,10 @@ macro_rules! functions {
             cudnnBuildRNNDynamic
             cudnnCTCLoss
             cudnnCTCLoss_v8
+            cudnnCausalConv1dBackward
+            cudnnCausalConv1dForward
+            cudnnCausalConv1dNwhBackward
+            cudnnCausalConv1dNwhForward
             cudnnCnnInferVersionCheck
             cudnnCnnTrainVersionCheck
             cudnnCnnVersionCheck
@@ -93,6 +99,8 @@ macro_rules! functions {
             cudnnDropoutForward
             cudnnDropoutGetReserveSpaceSize
             cudnnDropoutGetStatesSize
+            cudnnFFTCausalConv1dBackward
+            cudnnFFTCausalConv1dForward
             cudnnFindConvolutionBackwardDataAlgorithm
             cudnnFindConvolutionBackwardDataAlgorithmEx
             cudnnFindConvolutionBackwardFilterAlgorithm
@@ -117,6 +125,7 @@ macro_rules! functions {
             cudnnGetCTCLossDescriptor
             cudnnGetCTCLossDescriptorEx
             cudnnGetCTCLossDescriptor_v8
+            cudnnGetCTCLossDescriptor_v9
             cudnnGetCTCLossWorkspaceSize
             cudnnGetCTCLossWorkspaceSize_v8
             cudnnGetCallback
@@ -139,6 +148,7 @@ macro_rules! functions {
             cudnnGetCudartVersion
             cudnnGetDropoutDescriptor
             cudnnGetErrorString
+            cudnnGetExecutionPlanWorkspaceSize
             cudnnGetFilter4dDescriptor
             cudnnGetFilterNdDescriptor
             cudnnGetFilterSizeInBytes
@@ -189,11 +199,16 @@ macro_rules! functions {
             cudnnGetTensorSizeInBytes
             cudnnGetTensorTransformDescriptor
             cudnnGetVersion
+            cudnnGnnAggSimpleBackward
+            cudnnGnnAggSimpleForward
             cudnnGraphVersionCheck
             cudnnIm2Col
             cudnnInitTransformDest
             cudnnLRNCrossChannelBackward
             cudnnLRNCrossChannelForward
+            cudnnLongFFTCausalConv1dBackward
+            cudnnLongFFTCausalConv1dForward
+            cudnnLongFFTCausalConv1dGetBufferSizes
             cudnnMakeFusedOpsPlan
             cudnnMultiHeadAttnBackwardData
             cudnnMultiHeadAttnBackwardWeights
@@ -221,8 +236,10 @@ macro_rules! functions {
             cudnnRNNForwardTrainingEx
             cudnnRNNGetClip
             cudnnRNNGetClip_v8
+            cudnnRNNGetClip_v9
             cudnnRNNSetClip
             cudnnRNNSetClip_v8
+            cudnnRNNSetClip_v9
             cudnnReduceTensor
             cudnnReorderFilterAndBias
             cudnnRestoreAlgorithm
@@ -239,6 +256,7 @@ macro_rules! functions {
             cudnnSetCTCLossDescriptor
             cudnnSetCTCLossDescriptorEx
             cudnnSetCTCLossDescriptor_v8
+            cudnnSetCTCLossDescriptor_v9
             cudnnSetCallback
             cudnnSetConvolution2dDescriptor
             cudnnSetConvolutionGroupCount
@@ -279,6 +297,7 @@ macro_rules! functions {
             cudnnSpatialTfGridGeneratorForward
             cudnnSpatialTfSamplerBackward
             cudnnSpatialTfSamplerForward
+            cudnnSubquadraticOpsVersionCheck
             cudnnTransformFilter
             cudnnTransformTensor
             cudnnTransformTensorEx
