@@ -3,7 +3,8 @@
 //! This lies beneath the queue and sees what the program's calls tell of memory and code: which allocations there are
 //! ([`allocations`]), which image each kernel came from ([`images`]). From a kernel's PTX follows what its launches touch
 //! ([`kernels`], on a thread of its own), from that which launches depend on each other ([`piece`]). The queue asks when it
-//! has made a graph, and again before a launch of the graph with other parameters.
+//! has made a graph, and again before a launch of the graph with other parameters. What was found is told to whoever
+//! listens ([`told`]).
 //!
 //! What holds everywhere:
 //!

@@ -200,6 +200,43 @@ fn a_wrong_word_is_answered_with_those_there_are() {
 }
 
 #[test]
+fn a_session_without_graphs_of_launches_is_not_drawn() {
+    let place = Place::new();
+    let watched = place.watch_with(&["--fast=launch,overlap"], &linked("bursts"), &["1", "5", "0"]);
+    watched.check_expected();
+    let found = fast(&watched).overlap.expect("it was switched on");
+    assert_eq!((found.looked, found.sequences.len()), (0, 0));
+    let ended = place.apex(&["graph", watched.session.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("--fast=launch,overlap"), "{}", ended.stderr);
+}
+
+#[test]
+fn launches_that_became_a_graph_are_drawn() {
+    let place = Place::new();
+    let ways = ["--fast=launch,overlap"];
+    // How many launches wait depends on what the machine's processors do beside this.
+    let drawn = (0..10).find_map(|_| {
+        let watched = place.watch_with(&ways, &linked("bursts"), &["40", "400", "0"]);
+        watched.check_expected();
+        let found = fast(&watched).overlap.expect("it was switched on");
+        let path = watched.session.to_str().unwrap().to_owned();
+        (!found.sequences.is_empty()).then_some((found, path))
+    });
+    let Some((found, session)) = drawn else { return };
+    assert!(found.sequences.iter().all(|it| it.launches.len() >= 2 && !it.kernels.is_empty()));
+    let picture = |format: &str| {
+        let ended = place.apex(&["graph", "--format", format, &session]);
+        ended.check_success();
+        ended.stdout
+    };
+    assert!(picture("svg").starts_with("<svg"));
+    assert!(picture("dot").starts_with("digraph"));
+    let trace: serde_json::Value = serde_json::from_str(&picture("perfetto")).unwrap();
+    assert!(trace["traceEvents"].as_array().is_some_and(|events| events.len() > 4));
+}
+
+#[test]
 fn measured_costs_reach_the_queue() {
     let place = Place::new();
     let ended =

@@ -114,7 +114,9 @@ impl Graphs {
                 }
                 add(&COUNTERS.made, 1);
                 add(&COUNTERS.built, words.len() as u64);
-                self.repeats.built(key, number as u32, words.len());
+                // Branches are a second graph.
+                let forms = if overlap::is_raised() { 2 } else { 1 };
+                self.repeats.built(key, number as u32, forms * words.len());
             }
             Err(_) => self.repeats.refused(key),
         }
