@@ -39,14 +39,17 @@ const LINKED: [&str; 9] = [
 ];
 
 /// The trained models, what they were trained from, and their cards.
-const MODELS: [&str; 9] = [
+const MODELS: [&str; 12] = [
     "check-set.safetensors",
     "h200.md",
     "h200.parquet",
+    "kernels-1.history",
     "large-network-int8.onnx",
     "large-network.onnx",
     "manifest.json",
     "models.md",
+    "programs.md",
+    "programs.safetensors",
     "small-network.safetensors",
     "trees.safetensors",
 ];
