@@ -17,7 +17,7 @@ import re
 import subprocess
 import tempfile
 
-TELLS_A_TIME = re.compile(r"time|second|elapsed|[0-9.] ?(s|ms|us|ns|µs)\b|/s\b|flop|bandwidth|speed|rate|perf", re.I)
+TELLS_A_TIME = re.compile(r"\d:\d\d:\d\d|time|second|elapsed|[0-9.] ?(s|ms|us|ns|µs)\b|/s\b|flop|bandwidth|speed|rate|perf", re.I)
 BUILD_SECONDS = 120
 RUN_SECONDS = 60
 
