@@ -2,6 +2,7 @@
 
 use apex_daemon::summary::{FastSummary, SpecialisedSummary};
 use apex_e2e::{Place, Watched, linked};
+use std::time::{Duration, Instant};
 
 fn fast(watched: &Watched) -> FastSummary {
     watched.ended.check_no_panic();
@@ -216,14 +217,17 @@ fn launches_that_became_a_graph_are_drawn() {
     let place = Place::new();
     let ways = ["--fast=launch,overlap"];
     // How many launches wait depends on what the machine's processors do beside this.
-    let drawn = (0..10).find_map(|_| {
+    let begun = Instant::now();
+    let (found, session) = loop {
         let watched = place.watch_with(&ways, &linked("bursts"), &["40", "400", "0"]);
         watched.check_expected();
         let found = fast(&watched).overlap.expect("it was switched on");
         let path = watched.session.to_str().unwrap().to_owned();
-        (!found.sequences.is_empty()).then_some((found, path))
-    });
-    let Some((found, session)) = drawn else { return };
+        if !found.sequences.is_empty() {
+            break (found, path);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(240), "no launches became a graph");
+    };
     assert!(found.sequences.iter().all(|it| it.launches.len() >= 2 && !it.kernels.is_empty()));
     let picture = |format: &str| {
         let ended = place.apex(&["graph", "--format", format, &session]);
