@@ -1,5 +1,6 @@
 //! The settings of this process, read once, when the driver is first initialised or asked.
 
+use std::io::Write;
 use std::sync::OnceLock;
 
 use apex_core::knobs::Knobs;
@@ -27,7 +28,8 @@ pub(crate) fn dump() -> Option<&'static Dump> {
     DUMP.get_or_init(|| settings().softgpu_dump.as_ref().map(Dump::new)).as_ref()
 }
 
-/// One line on stderr.
+/// One line on stderr. Where it cannot be written, on a full disk, nothing is said: a panic would end the thread that runs
+/// kernels, and whoever waits for them would wait for ever.
 pub(crate) fn say(sentence: &str) {
-    eprintln!("apex: {}", printable(sentence));
+    let _ = writeln!(std::io::stderr(), "apex: {}", printable(sentence));
 }

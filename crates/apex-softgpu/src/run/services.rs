@@ -1,5 +1,6 @@
 //! What kernels may call back for: output, assertions, the heap of their context.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use crate::machine::clock;
@@ -26,7 +27,8 @@ impl apex_engine::Services for Services {
     fn assert_failed(&self, message: &str) {
         print::flush();
         // As the driver prints it, without a sign of ours: programs look for it.
-        if message.ends_with('\n') { eprint!("{message}") } else { eprintln!("{message}") }
+        let end = if message.ends_with('\n') { "" } else { "\n" };
+        let _ = write!(std::io::stderr(), "{message}{end}");
     }
 
     fn heap_alloc(&self, bytes: u64) -> u64 {
