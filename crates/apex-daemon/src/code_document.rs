@@ -2,8 +2,8 @@
 //! first launch of each kernel and shape passed and did. Rows to train on are made of it, and nothing else reads it.
 
 use crate::code::{Codes, KernelCode};
+use crate::described::{guessed, plain_kernel};
 use crate::known::{Known, KnownProcess};
-use crate::learn::{guessed, plain_kernel};
 use apex_core::facts::{Device, Kernel, Passed};
 use apex_policy::LaunchShape;
 use apex_policy::predict::exact::exact;

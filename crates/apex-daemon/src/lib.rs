@@ -14,6 +14,7 @@ pub mod code_document;
 pub mod collect;
 mod columns;
 mod contain;
+mod described;
 pub mod diff;
 pub mod doctor;
 pub mod document;

@@ -10,7 +10,7 @@ use apex_core::event::{LaunchShape, TimeBasis};
 use apex_core::facts;
 use apex_policy::predict::programs::names::NameFacts;
 use apex_policy::predict::programs::sight::Looped;
-use apex_policy::predict::programs::{Past, Programs, Said, Sight};
+use apex_policy::predict::programs::{EVENTS_OVER_CUPTI, Past, Programs, Said, Sight};
 use apex_policy::predict::question::{Arguments, Device, Kernel, Mix, Question, Walked};
 use apex_ptx::totals;
 use std::collections::HashMap;
@@ -29,6 +29,14 @@ pub(super) struct Foresight {
     codes: HashMap<Name, Arc<KernelCode>>,
     walks: HashMap<Shaped, Walked>,
     kernels: HashMap<u64, Seen>,
+}
+
+/// No launch takes less, in nanoseconds.
+const SHORTEST: f32 = 300.0;
+
+/// What a time tells beyond CUPTI's, by which the forests were grown.
+fn over_cupti(basis: TimeBasis) -> f32 {
+    if basis == TimeBasis::EventPair { EVENTS_OVER_CUPTI } else { 0.0 }
 }
 
 /// One kernel.
@@ -70,12 +78,13 @@ impl Foresight {
         self.look(asked, shape);
         let seen = self.kernels.get(&asked.kernel.identity)?;
         let sight = sight(asked, seen, shape, self.walked(asked, shape).as_ref());
-        Some(self.programs.answer(&sight, &seen.past))
+        Some(self.programs.answer(&sight, &seen.past).longer_by(over_cupti(asked.basis)))
     }
 
     /// Takes in what a launch took.
     pub(super) fn learn(&mut self, asked: &Asked<'_>, shape: &LaunchShape, nanos: f32) {
         self.look(asked, shape);
+        let nanos = (nanos - over_cupti(asked.basis)).max(SHORTEST);
         let walked = self.walked(asked, shape);
         let Some(seen) = self.kernels.get_mut(&asked.kernel.identity) else { return };
         let known = seen.launches.iter().position(|(known, _)| known == shape);
@@ -184,7 +193,7 @@ fn sight(asked: &Asked<'_>, seen: &Seen, shape: &LaunchShape, walked: Option<&Wa
         walked: walked.unwrap_or(Walked::NONE),
         ..question
     };
-    Sight::of(&question, looped, seen.name, asked.basis == TimeBasis::Cupti)
+    Sight::of(&question, looped, seen.name, asked.basis != TimeBasis::EventPairIdle)
 }
 
 /// Eight bytes that lie in an allocation are a pointer, everything else of eight bytes or fewer an integer.

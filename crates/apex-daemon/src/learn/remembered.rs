@@ -1,12 +1,13 @@
 //! What earlier runs measured of the kernels of this one, and what this one measures for later runs.
 //!
 //! The files are asked once for each kernel, when the first of its launches is seen. What a time is worth depends on how it
-//! was taken, so times that were taken otherwise are not used. A kernel whose code was loaded unseen is not remembered:
+//! was taken: times by CUPTI serve as times by events with what these tell beyond, others are not used. A kernel whose code was loaded unseen is not remembered:
 //! its name alone does not tell it from others.
 
 use crate::history::{self, History, MOST_SHAPES, Measured, Past, Timed};
 use apex_core::event::LaunchShape;
 use apex_core::facts;
+use apex_policy::predict::programs::EVENTS_OVER_CUPTI;
 use apex_policy::predict::repeats::Repeat;
 use std::collections::{HashMap, HashSet};
 
@@ -54,6 +55,21 @@ impl Place<'_> {
     }
 }
 
+/// Half of an interval, in log2, of a time by events that follows from CUPTI's.
+const CONVERTED: f32 = 0.12;
+
+/// Times by CUPTI as events would tell them, where these are wanted.
+fn by_events(shapes: &[Measured], wanted: Timed) -> Vec<Measured> {
+    let by_cupti = shapes.iter().filter(|one| wanted == Timed::Events && one.timed == Timed::Cupti);
+    let converted = |one: &Measured| Measured {
+        timed: Timed::Events,
+        nanos: one.nanos + EVENTS_OVER_CUPTI,
+        half_width: one.half_width.max(CONVERTED),
+        ..*one
+    };
+    by_cupti.map(converted).collect()
+}
+
 impl Remembered {
     pub(super) fn of(histories: Vec<History>) -> Remembered {
         Remembered { histories, ..Remembered::default() }
@@ -71,8 +87,9 @@ impl Remembered {
         let found = self.histories.iter().find_map(|history| {
             let shapes = history.find(key)?.shapes;
             let alike: Vec<Measured> =
-                shapes.into_iter().filter(|one| one.timed == place.timed).collect();
-            (!alike.is_empty()).then_some(alike)
+                shapes.iter().filter(|one| one.timed == place.timed).copied().collect();
+            let by_cupti = || by_events(&shapes, place.timed);
+            Some(if alike.is_empty() { by_cupti() } else { alike }).filter(|list| !list.is_empty())
         });
         found.unwrap_or_default()
     }

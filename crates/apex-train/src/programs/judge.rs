@@ -1,6 +1,6 @@
 //! Judges the forests on programs that they have not seen, beside plain baselines.
 
-use super::shown::{Known, Launches, Measured, past};
+use super::shown::{Known, Launches, Measured, over_cupti, past};
 use super::{is_judged, program};
 use crate::metrics::{Pair, TimeScores, time_scores};
 use crate::peaks::Peaks;
@@ -176,6 +176,7 @@ impl Asked<'_> {
         }
         let others: Vec<usize> = (place - count..place).collect();
         let said = self.programs.answer(sight, &past(launches, &others, self.known));
+        let said = said.longer_by(over_cupti(launch.row));
         let times: Vec<f64> = others.iter().map(|&other| launches[other].row.median_ns).collect();
         let usual = constants.usual;
         let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;

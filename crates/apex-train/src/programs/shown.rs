@@ -1,12 +1,12 @@
 //! Launches of programs as forests are shown them.
 
-use super::program;
+use super::{ZOO, program};
 use crate::peaks::Peaks;
 use crate::random::Random;
 use crate::rows::Row;
 use apex_policy::predict::programs::names::NameFacts;
 use apex_policy::predict::programs::sight::Looped;
-use apex_policy::predict::programs::{Past, Rest, Sight, Sighted, asked};
+use apex_policy::predict::programs::{EVENTS_OVER_CUPTI, Past, Rest, Sight, Sighted, asked};
 use apex_policy::predict::question::{Arguments, Device, Kernel, Mix, Question, Walked};
 use apex_ptx::machine::Machine;
 use apex_ptx::totals;
@@ -61,7 +61,7 @@ impl<'a> Launches<'a> {
             let Some(device) = peaks.get(&row.device).and_then(Peaks::device) else { continue };
             let sights =
                 [Known::Shape, Known::Code, Known::All].map(|known| sight(row, &device, known));
-            let time = row.median_ns.log2() as f32;
+            let time = by_cupti(row).log2();
             let key = (program(row), row.identity, row.basis.as_str());
             found.entry(key).or_default().push(Measured { row, sights, time });
         }
@@ -127,7 +127,7 @@ pub(super) fn past(launches: &[Measured<'_>], others: &[usize], known: Known) ->
     let mut past = Past::default();
     for &other in others {
         let launch = &launches[other];
-        past.observe(&launch.sights[known as usize], launch.row.median_ns as f32);
+        past.observe(&launch.sights[known as usize], by_cupti(launch.row));
     }
     past
 }
@@ -154,5 +154,18 @@ pub(super) fn sight(row: &Row, device: &Device, known: Known) -> Sight {
     if known == Known::Shape {
         (question.kernel, looped) = (&bare, Looped::default());
     }
-    Sight::of(&question, looped, NameFacts::of(&row.kernel), row.basis == "cupti")
+    Sight::of(&question, looped, NameFacts::of(&row.kernel), row.source != ZOO)
 }
+
+/// What events tell of a row's time beyond what CUPTI does; rows of the zoo are times of another kind.
+pub(super) fn over_cupti(row: &Row) -> f32 {
+    if row.basis == "events" && row.source != ZOO { EVENTS_OVER_CUPTI } else { 0.0 }
+}
+
+/// A row's time as CUPTI would tell it, in nanoseconds.
+fn by_cupti(row: &Row) -> f32 {
+    (row.median_ns as f32 - over_cupti(row)).max(SHORTEST)
+}
+
+/// No launch takes less, in nanoseconds.
+const SHORTEST: f32 = 300.0;

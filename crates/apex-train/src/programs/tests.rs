@@ -33,7 +33,7 @@ fn rows(programs: u32) -> Vec<Row> {
                     block_z: 1,
                     registers: 32,
                     machine: MACHINE.replace(":40:", &format!(":{}:", 40 * work)),
-                    basis: "events".into(),
+                    basis: "cupti".into(),
                     order: nth,
                     first_ns: nanos,
                     runs: 3,

@@ -84,6 +84,15 @@ fn a_past_is_bounded_and_moves_with_what_comes() {
 }
 
 #[test]
+fn what_is_added_to_a_time_is_as_sure_as_it_was() {
+    let said = Said { time: 10.0, half_width: 1.0, rest: Rest::Mix };
+    let longer = said.longer_by(1024.0);
+    assert!((longer.time - 11.0).abs() < 1e-4);
+    assert!((longer.half_width - 1.5_f32.log2()).abs() < 1e-4, "3,072 is 1.5 times 2,048");
+    assert_eq!(said.longer_by(0.0), said);
+}
+
+#[test]
 fn every_number_has_its_own_name() {
     let mut names = NAMES.to_vec();
     names.sort_unstable();
