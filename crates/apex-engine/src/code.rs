@@ -187,6 +187,7 @@ pub enum Ty {
     E2m3x2,
     E3m2x2,
     E2m1x2,
+    S2f6x2,
     Ue8m0x2,
 }
 
@@ -197,7 +198,8 @@ impl Ty {
             Ty::Pred => 1,
             Ty::B8 | Ty::U8 | Ty::S8 | Ty::E4m3 | Ty::E5m2 | Ty::E2m1x2 => 8,
             Ty::B16 | Ty::U16 | Ty::S16 | Ty::F16 | Ty::Bf16 => 16,
-            Ty::E4m3x2 | Ty::E5m2x2 | Ty::E2m3x2 | Ty::E3m2x2 | Ty::Ue8m0x2 => 16,
+            Ty::E4m3x2 | Ty::E5m2x2 | Ty::E2m3x2 | Ty::E3m2x2 => 16,
+            Ty::S2f6x2 | Ty::Ue8m0x2 => 16,
             Ty::B32 | Ty::U32 | Ty::S32 | Ty::F32 | Ty::F16x2 | Ty::Bf16x2 => 32,
             Ty::U16x2 | Ty::S16x2 | Ty::Tf32 => 32,
             Ty::B64 | Ty::U64 | Ty::S64 | Ty::F64 | Ty::F32x2 => 64,
@@ -656,7 +658,8 @@ pub enum Inst {
     PredSet { dst: Reg, value: bool },
     /// `cvt` with one source.
     Cvt { to: Ty, from: Ty, mode: Mode, dst: Reg, a: Src },
-    /// `cvt.f16x2.f32 d, a, b` and its like: `a` into the upper half. `c` is the random bits of `.rs`.
+    /// `cvt.f16x2.f32 d, a, b` and its like: `a` into the upper half. `c` is the random bits of `.rs`. From pairs of small
+    /// floats `b` is their scales.
     CvtPack { to: Ty, from: Ty, mode: Mode, dst: Reg, a: Src, b: Src, c: Option<Src> },
     /// Integer `cvt.pack.sat`: `a` and `b` into the low parts above which `c` is shifted.
     CvtPackInt { to: Ty, from: Ty, dst: Reg, a: Src, b: Src, c: Option<Src> },
@@ -903,6 +906,8 @@ pub struct Mma {
     pub rounding: Rounding,
     /// Sparse: the metadata and the selector.
     pub sparse: Option<(Src, Src)>,
+    /// Scales of blocks of the factors.
+    pub scales: Option<Scales>,
     /// Fragments.
     pub d: Vec<Reg>,
     /// Left factor.
@@ -959,6 +964,28 @@ pub enum MmaType {
     E2m3,
     E3m2,
     E2m1,
+    /// Eight of them in a register.
+    E2m1Close,
+}
+
+/// Scales of the factors of a product.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scales {
+    /// How many blocks a row of the left factor has, and a column of the right.
+    pub blocks: u8,
+    /// Powers of two (`ue8m0`), not `ue4m3`.
+    pub powers: bool,
+    /// Words of both factors; the byte of the first block and the lanes of a quad that give them.
+    pub sources: [ScaleSource; 2],
+}
+
+/// Where the scales of one factor come from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[allow(missing_docs, reason = "named by what they are")]
+pub struct ScaleSource {
+    pub word: Src,
+    pub byte: Src,
+    pub lane: Src,
 }
 
 /// `wmma.load` and `wmma.store`.
@@ -990,7 +1017,10 @@ pub struct WmmaMemory {
 pub enum MatrixShape {
     M8n8B16,
     M16n8B8,
-    M16n16B8,
+    /// Of elements of so many bits, which become bytes.
+    M8n16(u8),
+    /// The same.
+    M16n16(u8),
 }
 
 /// Textures and surfaces; the handle is the address of a descriptor.

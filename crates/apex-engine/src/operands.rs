@@ -289,7 +289,7 @@ macro_rules! visitor {
                     }
                 }
                 Inst::Mma(it) => {
-                    let crate::code::Mma { sparse, d, a, b, c, .. } = it.$unbox();
+                    let crate::code::Mma { sparse, scales, d, a, b, c, .. } = it.$unbox();
                     for part in a {
                         visit(Read(part));
                     }
@@ -302,6 +302,13 @@ macro_rules! visitor {
                     if let Some((metadata, selector)) = sparse {
                         visit(Read(metadata));
                         visit(Read(selector));
+                    }
+                    if let Some(crate::code::Scales { sources, .. }) = scales {
+                        for crate::code::ScaleSource { word, byte, lane } in sources {
+                            visit(Read(word));
+                            visit(Read(byte));
+                            visit(Read(lane));
+                        }
                     }
                     for part in d {
                         visit(Write(part));

@@ -12,10 +12,13 @@
 
 mod arithmetic;
 mod asynchronous;
+mod byte_matrix;
 mod convert;
 mod features;
 mod matrix;
 mod memory;
+mod scaled_convert;
+mod scaled_product;
 mod scope;
 mod target;
 mod warp;

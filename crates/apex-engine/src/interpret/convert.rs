@@ -202,7 +202,8 @@ fn to_integer(to: Ty, from: Ty, rounding: Rounding, value: f64, nan: bool) -> i1
 fn pair_bits(ty: Ty) -> Option<u32> {
     match ty {
         Ty::F16x2 | Ty::Bf16x2 | Ty::U16x2 | Ty::S16x2 => Some(16),
-        Ty::E4m3x2 | Ty::E5m2x2 | Ty::E2m3x2 | Ty::E3m2x2 | Ty::Ue8m0x2 => Some(8),
+        Ty::E4m3x2 | Ty::E5m2x2 | Ty::E2m3x2 | Ty::E3m2x2 => Some(8),
+        Ty::S2f6x2 | Ty::Ue8m0x2 => Some(8),
         Ty::E2m1x2 => Some(4),
         _ => None,
     }
@@ -222,9 +223,21 @@ fn element_value(ty: Ty, bits: u64) -> f64 {
     match (ty, format_of(ty)) {
         (Ty::Ue8m0x2, _) if bits == 0xff => f64::NAN,
         (Ty::Ue8m0x2, _) => f64::from_bits((bits + 1023 - 127) << 52),
+        (Ty::S2f6x2, _) => f64::from(bits as i8) / 64.0,
         (_, Some(format)) => widen(bits, format),
         _ => f64::NAN,
     }
+}
+
+/// `cvt.scaled::n2::ue8m0`: each element of a pair times its power of two, rounded once.
+pub(crate) fn scaled_pair(to: Ty, from: Ty, mode: Mode, bits: u64, scales: u64) -> Option<u32> {
+    let (out, into) = (pair_bits(from)?, pair_bits(to)?);
+    let mask = (1u64 << out) - 1;
+    let element = |part: u64, scale: u64| -> u32 {
+        let value = element_value(from, part & mask) * element_value(Ty::Ue8m0x2, scale & 0xff);
+        element_bits(to, value, mode)
+    };
+    Some(element(bits >> out, scales >> 8) << into | element(bits, scales))
 }
 
 /// One element of a pair.

@@ -123,12 +123,18 @@ pub(crate) fn one(x: &Context, inst: &Inst) -> Outcome {
             true
         }
         Inst::Cvt { to, from, mode, dst, a } => convert::cvt(span, *to, *from, *mode, *dst, *a),
-        Inst::CvtPack { to, mode, dst, a, b, c, .. } => {
+        Inst::CvtPack { to, from, mode, dst, a, b, c } => {
             let mut known = true;
             for lane in lanes_of(x.mask()) {
-                let [a, b] = [*a, *b].map(|src| f32::from_bits(x.get(src, lane) as u32));
+                let [a, b] = [*a, *b].map(|src| x.get(src, lane));
                 let random = c.map(|c| x.get(c, lane) as u32);
-                match convert::pack_pair(*to, *mode, a, b, random) {
+                let packed = if *from == Ty::F32 {
+                    let [a, b] = [a, b].map(|bits| f32::from_bits(bits as u32));
+                    convert::pack_pair(*to, *mode, a, b, random)
+                } else {
+                    convert::scaled_pair(*to, *from, *mode, a, b)
+                };
+                match packed {
                     Some(bits) => x.set(*dst, lane, bits.into()),
                     None => known = false,
                 }

@@ -10,7 +10,7 @@ pub(super) mod warpgroup;
 use super::context::{Context, Outcome};
 use super::file::lanes_of;
 use super::float::fma64;
-use crate::code::{Join, LANES, Mma, MmaType, Mode, Rounding, Src};
+use crate::code::{Join, LANES, Mma, MmaType, Mode, Rounding, ScaleSource, Scales, Src};
 use crate::number::{Format, NAN_F32, narrow, widen};
 
 impl MmaType {
@@ -23,7 +23,7 @@ impl MmaType {
             MmaType::S8 | MmaType::U8 | MmaType::E4m3 | MmaType::E5m2 => 8,
             // In `mma.kind::f8f6f4` each stands in a byte of its own.
             MmaType::E2m3 | MmaType::E3m2 | MmaType::E2m1 => 8,
-            MmaType::S4 | MmaType::U4 => 4,
+            MmaType::S4 | MmaType::U4 | MmaType::E2m1Close => 4,
             MmaType::B1 => 1,
         }
     }
@@ -54,6 +54,7 @@ impl MmaType {
             MmaType::E3m2 => widen(bits & 0x3f, Format::E3M2),
             // Two bits are left free on either side.
             MmaType::E2m1 => widen(bits >> 2 & 0xf, Format::E2M1),
+            MmaType::E2m1Close => widen(bits & 0xf, Format::E2M1),
         }
     }
 
@@ -235,6 +236,42 @@ impl Product<'_> {
         full
     }
 
+    /// The sum of blocks with scales. The product of a block is a single, and all of them meet in double precision: chips
+    /// do not say how they round, and older ones can do this.
+    fn blocks(
+        &self,
+        scales: &Scales,
+        row: usize,
+        column: usize,
+        start: f64,
+        products: &[f64],
+    ) -> f64 {
+        let count = usize::from(scales.blocks);
+        let [left, right] = scales.sources;
+        let mut total = start;
+        for (number, block) in products.chunks(products.len() / count).enumerate() {
+            let lane = |source: ScaleSource| self.x.get(source.lane, 0) as usize;
+            let left_lane = (row % 8 * 4 + 2 * lane(left) + row / 8) % LANES;
+            let right_lane = (column * 4 + lane(right)) % LANES;
+            let scale = self.scale(scales, left, left_lane, number)
+                * self.scale(scales, right, right_lane, number);
+            total =
+                f64::from(block.iter().fold(0.0, |sum, it| sum + it) as f32).mul_add(scale, total);
+        }
+        total
+    }
+
+    /// The scale of a block, from the lane that gives it.
+    fn scale(&self, scales: &Scales, source: ScaleSource, lane: usize, block: usize) -> f64 {
+        let byte = self.x.get(source.byte, 0) as usize + block;
+        let bits = (self.x.get(source.word, lane) & 0xffff_ffff) >> (8 * byte).min(63) & 0xff;
+        match (scales.powers, bits) {
+            (true, 0xff) => f64::NAN,
+            (true, _) => f64::from_bits((bits + 1023 - 127) << 52),
+            (false, _) => widen(bits & 0x7f, Format::E4M3),
+        }
+    }
+
     fn scatter(&self, matrix: &Matrix) {
         let ty = self.it.types[0];
         for lane in lanes_of_product(self.quad, self.product) {
@@ -271,6 +308,10 @@ impl Product<'_> {
                 d.bits[row * n + column] = if let Some(join) = it.bit_op {
                     let ones = pairs.map(|(x, y)| if join == Join::And { x & y } else { x ^ y });
                     (start as i64 + ones.sum::<u64>() as i64) as u32 as u64
+                } else if let Some(scales) = &it.scales {
+                    let products: Vec<f64> =
+                        pairs.map(|(x, y)| left.value(x) * right.value(y)).collect();
+                    finish(to, left, self.blocks(scales, row, column, start, &products), false)
                 } else if to == MmaType::F64 {
                     let mode = Mode { rounding: it.rounding, ..Mode::default() };
                     pairs

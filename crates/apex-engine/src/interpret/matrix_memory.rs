@@ -73,7 +73,7 @@ pub(crate) fn rows(
     address: Address,
 ) -> Outcome {
     if shape != MatrixShape::M8n8B16 {
-        return x.illegal("matrices of bytes are not loaded by the software GPU");
+        return bytes(x, store, shape, space, registers, address);
     }
     let needed = u32::MAX >> (32 - 8 * u32::from(number));
     let access = if store { Access::Write } else { Access::Read };
@@ -102,6 +102,69 @@ pub(crate) fn rows(
         }
         if !store {
             x.file().put(register, x.mask(), &words);
+        }
+    }
+    Ok(())
+}
+
+/// Which row and column of its matrix a byte of a register is. CUTLASS has these layouts; the figures of the PTX ISA leave
+/// the order within registers open.
+fn byte_place(shape: MatrixShape, lane: usize, register: usize, byte: usize) -> (usize, usize) {
+    let (group, member) = (lane / 4, lane % 4);
+    let turned = group + 8 * (byte / 2);
+    match shape {
+        MatrixShape::M16n16(_) => {
+            (16 * (register / 2) + 4 * member + 2 * (register % 2) + byte % 2, turned)
+        }
+        MatrixShape::M8n16(_) => (8 * register + group, 4 * member + byte),
+        MatrixShape::M16n8B8 | MatrixShape::M8n8B16 => {
+            (8 * register + 2 * member + byte % 2, turned)
+        }
+    }
+}
+
+/// The same of bytes, and of smaller elements that become bytes: lane `r` gives the address of row `r`.
+fn bytes(
+    x: &Context,
+    store: bool,
+    shape: MatrixShape,
+    space: Space,
+    registers: &[Reg],
+    address: Address,
+) -> Outcome {
+    let needed = u32::MAX >> (LANES - (8 * registers.len()).min(LANES));
+    let access = if store { Access::Write } else { Access::Read };
+    let at = addresses(&x.only(needed), space, address, 16, access)?;
+    let bits = match shape {
+        MatrixShape::M8n16(bits) | MatrixShape::M16n16(bits) => usize::from(bits),
+        MatrixShape::M8n8B16 | MatrixShape::M16n8B8 => 8,
+    };
+    let mut all = vec![[0u32; LANES]; registers.len()];
+    for (number, (words, &register)) in all.iter_mut().zip(registers).enumerate() {
+        for lane in lanes_of(x.mask()) {
+            for byte in 0..4 {
+                let (row, column) = byte_place(shape, lane, number, byte);
+                let Some(&line) = at.get(row) else { continue };
+                let place = line + (bits * column / 8) as u64;
+                let shift = bits * column % 8;
+                // SAFETY: a row was checked for 16 bytes.
+                unsafe {
+                    if store {
+                        poke(place, (x.get(Src::Reg(register), lane) >> (8 * byte)) as u8);
+                        continue;
+                    }
+                    let mut element = u32::from(peek::<u8>(place));
+                    if shift + bits > 8 {
+                        element |= u32::from(peek::<u8>(place + 1)) << 8;
+                    }
+                    words[lane] |= (element >> shift & ((1 << bits) - 1)) << (8 * byte);
+                }
+            }
+        }
+    }
+    if !store {
+        for (words, &register) in all.iter().zip(registers) {
+            x.file().put(register, x.mask(), words);
         }
     }
     Ok(())

@@ -192,6 +192,7 @@ pub(super) fn type_of_word(word: &str) -> Option<Ty> {
         "e2m3x2" => Ty::E2m3x2,
         "e3m2x2" => Ty::E3m2x2,
         "e2m1x2" => Ty::E2m1x2,
+        "s2f6x2" => Ty::S2f6x2,
         "ue8m0x2" => Ty::Ue8m0x2,
         _ => return None,
     })

@@ -43,7 +43,7 @@ impl Format {
 }
 
 /// The words of a conversion that tell its types: to and from.
-fn types(it: &Instruction) -> Option<(&str, &str)> {
+pub(super) fn types(it: &Instruction) -> Option<(&str, &str)> {
     match it.modifiers.as_slice() {
         [.., to, from] if &*it.opcode == "cvt" => Some((to, from)),
         _ => None,
@@ -70,16 +70,6 @@ pub(super) fn is_stochastic(it: &Instruction) -> bool {
 /// Random bits: which of them a chip adds where is not written anywhere.
 pub(super) fn refuse_stochastic(_: &Instruction, _: &Around<'_>) -> Written {
     Err("where a chip adds the random bits of .rs is not known here".into())
-}
-
-/// Whether a scale goes with it.
-pub(super) fn is_scaled(it: &Instruction) -> bool {
-    &*it.opcode == "cvt" && it.modifiers.iter().any(|word| word.starts_with("scaled::"))
-}
-
-/// Conversions with a scale.
-pub(super) fn refuse_scaled(_: &Instruction, _: &Around<'_>) -> Written {
-    Err("conversions with a scale are not brought down yet".into())
 }
 
 /// Whether it makes or reads formats of six or four bits.

@@ -4,7 +4,10 @@
 
 use super::target::{Goal, Target};
 use super::write::{Around, Written};
-use super::{arithmetic, asynchronous, convert, matrix, memory, warp};
+use super::{
+    arithmetic, asynchronous, byte_matrix, convert, matrix, memory, scaled_convert, scaled_product,
+    warp,
+};
 use crate::tree::Instruction;
 use std::fmt::Write as _;
 
@@ -123,7 +126,7 @@ features! {
     "redux .f32", Only(DATA_CENTRE, (8, 6)), Bits, "redux of integers in the same order", warp::is_float_reduction => warp::float_reduction;
     "cvt.{rn, rz}.satfinite.tf32.f32", Chip(100, (8, 6)), Bits, "cvt without it, then infinities become the greatest number", convert::is_finite_tf32 => convert::finite_tf32;
     "cvt .rs", Only(BLACKWELL, (8, 7)), Never, "where a chip adds the random bits is not known", convert::is_stochastic => convert::refuse_stochastic;
-    "cvt .scaled::n2::ue8m0", Only(BLACKWELL, (9, 1)), Never, "not brought down yet", convert::is_scaled => convert::refuse_scaled;
+    "cvt .bf16x2 from .{e4m3, e5m2, e2m3, e3m2, e2m1, s2f6}x2, .scaled::n2::ue8m0", Only(BLACKWELL, (9, 1)), Bits, "singles times the scale; to .s2f6x2 is refused", scaled_convert::is_scaled => scaled_convert::scaled;
     "cvt .ue8m0x2 to and from .f32, .bf16x2", Only(BLACKWELL, (8, 6)), Bits, "integer operations on the exponent", convert::is_exponent => convert::exponent;
     "cvt .{e2m1, e2m3, e3m2, e4m3, e5m2}x2 from .bf16x2, .f16x2", Only(BLACKWELL, (9, 1)), Bits, "from singles, which hold both", convert::is_from_pair => convert::from_pair;
     "cvt .{e2m1, e2m3, e3m2}x2 to .f16x2 and from .f32", Only(BLACKWELL, (8, 6)), Bits, "bits are moved and rounded with single floats", convert::is_small => convert::small;
@@ -133,9 +136,9 @@ features! {
     "tcgen05", Only(DATA_CENTRE, (8, 6)), Never, "older chips have no tensor memory", matrix::is_tensor_memory => refuse_tensor_memory;
     "wgmma", Only(&[90], (8, 0)), Never, "only sm_90a has products of four warps", matrix::is_warpgroup => refuse_warpgroup;
     "tensormap.replace", Only(&[90, 100, 101, 103, 110, 120, 121], (8, 3)), Never, "the layout of a tensor map is not known", matrix::is_map_change => refuse_map;
-    "mma .block_scale", Only(DESKTOP, (8, 7)), Never, "not brought down yet", matrix::is_scaled => refuse_scaled;
+    "mma .block_scale", Only(DESKTOP, (8, 7)), Sums, "each block is multiplied alone, then its scales in double precision; sparse products are refused", scaled_product::is_scaled => scaled_product::scaled_product;
     "mma .kind::f8f6f4", Only(DESKTOP, (8, 7)), Sums, "six and four bits become e4m3, then the form of sm_89; sparse products are refused", matrix::is_small_product => matrix::plain_product;
-    "ldmatrix, stmatrix .b8", Only(BLACKWELL, (8, 6)), Never, "not brought down yet", matrix::is_byte_matrix => refuse_byte_matrix;
+    "ldmatrix, stmatrix .b8", Only(BLACKWELL, (8, 6)), Bits, "each lane moves its own bytes, as CUTLASS lays them out; generic addresses are refused", byte_matrix::is_byte_matrix => byte_matrix::byte_matrix;
     "cp.async.bulk.shared::cta.global", Chip(90, (8, 6)), Bits, "the older name of the same place", asynchronous::is_copy_to_own_block => asynchronous::copy_to_cluster;
     "cp.async.bulk", Chip(90, (8, 0)), Never, "copies of tiles came with sm_90", asynchronous::is_large_copy => refuse_large_copy;
     "elect.sync", Chip(90, (8, 0)), Bits, "the first lane of the mask", warp::is_election => warp::election;
@@ -149,7 +152,7 @@ features! {
     "cvt.f32.bf16", Chip(90, (7, 8)), Bits, "the bits become the upper half", convert::is_wider_bfloat => convert::wider_bfloat;
     "cvt .{e4m3, e5m2}x2 to .f16x2 and from .f32, .f16x2", Chip(89, (8, 1)), Bits, "bits are moved and rounded with single floats", convert::is_byte => convert::small;
     "cvt.rna.satfinite.tf32.f32", Chip(89, (8, 1)), Bits, "cvt without it, then infinities become the greatest number", convert::is_finite_tf32_away => convert::finite_tf32;
-    "mma .e4m3, .e5m2", Chip(89, (8, 4)), Never, "not brought down yet", matrix::is_byte_product => refuse_byte_product;
+    "mma .e4m3, .e5m2", Chip(89, (8, 4)), Sums, "two products in half precision; sums of .f16 and sparse products are refused", matrix::is_byte_product => matrix::byte_product;
     "redux .s32, .u32, .b32", Chip(80, (7, 0)), Bits, "every lane of the mask is asked in turn", warp::is_reduction => warp::reduction;
     "ld, st, atom, red .L2::cache_hint, .L2::256B", Chip(80, (7, 4)), Hint, "left out", memory::is_policy_hint => memory::without_policy;
     "createpolicy", Chip(80, (7, 4)), Hint, "a number that nobody reads", memory::is_policy => memory::no_policy;
@@ -173,11 +176,8 @@ refusals! {
     refuse_tensor_memory "older chips have no tensor memory";
     refuse_warpgroup "only sm_90a multiplies matrices with four warps together";
     refuse_map "the layout of a tensor map is not known here";
-    refuse_scaled "products with scales of blocks are not brought down yet";
-    refuse_byte_matrix "matrices of bytes are not brought down yet";
     refuse_large_copy "copies of long pieces and tiles came with sm_90";
     refuse_cluster "blocks of a cluster reach each other only since sm_90";
-    refuse_byte_product "products of eight bits came with sm_89";
     refuse_barrier "asynchronous barriers came with sm_80";
     refuse_newer_product "this product of matrices came with sm_80, and parts of it would round otherwise";
 }

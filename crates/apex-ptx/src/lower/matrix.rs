@@ -1,5 +1,6 @@
 //! Products of matrices, and loads and stores of them, that only newer chips have.
 
+use super::byte_matrix::addresses;
 use super::write::{Around, Written};
 use crate::tree::{Instruction, Operand};
 
@@ -20,15 +21,6 @@ pub(super) fn is_map_change(it: &Instruction) -> bool {
 
 fn is_small_kind(it: &Instruction) -> bool {
     it.modifiers.iter().any(|word| word.starts_with("kind::"))
-}
-
-/// Whether factors have scales of their own.
-pub(super) fn is_scaled(it: &Instruction) -> bool {
-    &*it.opcode == "mma"
-        && it
-            .modifiers
-            .iter()
-            .any(|word| word.starts_with("block_scale") || word.starts_with("kind::mx"))
 }
 
 /// Whether it multiplies floats of eight, six or four bits.
@@ -112,10 +104,42 @@ pub(super) fn is_byte_product(it: &Instruction) -> bool {
     &*it.opcode == "mma" && (it.has("e4m3") || it.has("e5m2"))
 }
 
-/// Whether it loads or stores matrices of bytes and less.
-pub(super) fn is_byte_matrix(it: &Instruction) -> bool {
-    matches!(&*it.opcode, "ldmatrix" | "stmatrix")
-        && ["m16n16", "m8n16", "m16n8", "b8"].iter().any(|word| it.has(word))
+/// Eight bits become half precision, which is exact. The first two of four neighbours are one product and the last two
+/// another; of 16 columns both make one. Columns stand in another order then, the same in both factors.
+pub(super) fn byte_product(it: &Instruction, around: &Around<'_>) -> Written {
+    let [.., d_type, a_type, b_type, c_type] = it.modifiers.as_slice() else {
+        return Err("has other words than known".into());
+    };
+    let [d, Operand::Vector(a), Operand::Vector(b), c] = it.operands.as_slice() else {
+        return Err("sparse products of eight bits are not brought down".into());
+    };
+    if [&**d_type, &**c_type] != ["f32"; 2] {
+        return Err("sums in half precision would be rounded otherwise".into());
+    }
+    let mut text = String::from(".reg .b32 ?x; .reg .b16 ?u0, ?u1; .reg .b32 ?s<4>;\n");
+    let mut halves = |name: char, ty: &str, parts: &[Operand]| {
+        for (nth, part) in parts.iter().enumerate() {
+            text.push_str(&format!(
+                ".reg .b32 ?{name}{nth}l, ?{name}{nth}h;
+                 mov.b32 ?x, {part}; mov.b32 {{?u0, ?u1}}, ?x;
+                 cvt.rn.f16x2.{ty}x2 ?{name}{nth}l, ?u0; cvt.rn.f16x2.{ty}x2 ?{name}{nth}h, ?u1;\n"
+            ));
+        }
+    };
+    halves('a', a_type, a);
+    halves('b', b_type, b);
+    let product = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
+    text.push_str(&match (it.has("m16n8k32"), a.len(), b.len()) {
+        (true, 4, 2) => format!(
+            "{product} {{?s0, ?s1, ?s2, ?s3}}, {{?a0l, ?a1l, ?a2l, ?a3l}}, {{?b0l, ?b1l}}, {c};
+             {product} {d}, {{?a0h, ?a1h, ?a2h, ?a3h}}, {{?b0h, ?b1h}}, {{?s0, ?s1, ?s2, ?s3}};"
+        ),
+        (false, 2, 1) => {
+            format!("{product} {d}, {{?a0l, ?a1l, ?a0h, ?a1h}}, {{?b0l, ?b0h}}, {c};")
+        }
+        _ => return Err("has another shape than known".into()),
+    });
+    around.write(it, &text, &[])
 }
 
 /// Whether it stores matrices.
@@ -132,32 +156,22 @@ pub(super) fn matrix_store(it: &Instruction, around: &Around<'_>) -> Written {
         Operand::Vector(parts) => parts.clone(),
         one => vec![one.clone()],
     };
-    if !it.has("shared") && !it.has("shared::cta") {
-        return Err("a store of matrices to a generic address is not brought down".into());
-    }
-    let (base, offset, wide) = around.address(memory)?;
-    let narrow =
-        if wide && around.scopes.register(base).is_some() { "cvt.u32.u64" } else { "mov.b32" };
-    let mut text = format!(
-        ".reg .b32 ?a, ?l, ?r, ?c, ?f, ?t; .reg .b16 ?h0, ?h1;
-         {narrow} ?a, {base}; add.s32 ?a, ?a, {offset};
-         mov.u32 ?l, %laneid; shr.u32 ?r, ?l, 2; and.b32 ?c, ?l, 3;\n"
-    );
+    let mut text = addresses(it, memory, around)?;
     for (nth, part) in parts.iter().enumerate() {
         let first = 8 * nth;
         if it.has("trans") {
             text.push_str(&format!("mov.b32 ?t, {part}; mov.b32 {{?h0, ?h1}}, ?t;\n"));
             for half in 0..2 {
                 text.push_str(&format!(
-                    "shl.b32 ?f, ?c, 1; add.u32 ?f, ?f, {}; shfl.sync.idx.b32 ?t, ?a, ?f, 31, -1;
-                     shl.b32 ?f, ?r, 1; add.u32 ?t, ?t, ?f; st.shared.b16 [?t], ?h{half};\n",
+                    "shl.b32 ?f, ?q, 1; add.u32 ?f, ?f, {}; shfl.sync.idx.b32 ?t, ?a, ?f, 31, -1;
+                     shl.b32 ?f, ?g, 1; add.u32 ?t, ?t, ?f; st.shared.b16 [?t], ?h{half};\n",
                     first + half
                 ));
             }
         } else {
             text.push_str(&format!(
-                "add.u32 ?f, ?r, {first}; shfl.sync.idx.b32 ?t, ?a, ?f, 31, -1;
-                 shl.b32 ?f, ?c, 2; add.u32 ?t, ?t, ?f; st.shared.b32 [?t], {part};\n"
+                "add.u32 ?f, ?g, {first}; shfl.sync.idx.b32 ?t, ?a, ?f, 31, -1;
+                 shl.b32 ?f, ?q, 2; add.u32 ?t, ?t, ?f; st.shared.b32 [?t], {part};\n"
             ));
         }
     }

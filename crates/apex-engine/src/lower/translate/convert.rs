@@ -13,6 +13,7 @@ impl Translator<'_, '_> {
     /// `cvt`.
     pub(super) fn cvt(&mut self, it: &Instruction) -> Outcome {
         let mut words = Words::of(it);
+        let scaled = words.take("scaled::n2::ue8m0");
         if words.take("pack") {
             return self.cvt_pack(it, words);
         }
@@ -29,6 +30,14 @@ impl Translator<'_, '_> {
             mode.rounding = Rounding::Rzi;
         }
         match it.operands.as_slice() {
+            [result, a, scales] if scaled && to == Ty::Bf16x2 => {
+                let a = self.read_low(a, from)?;
+                let b = self.read(scales, Ty::B16)?;
+                let dst = self.write(result, to)?;
+                self.emit(Inst::CvtPack { to, from, mode, dst, a, b, c: None });
+                Ok(())
+            }
+            _ if scaled => refuse("a scale of this conversion is not known here"),
             [result, a] => self.cvt_one(result, a, to, from, mode),
             [_, _, _, ..] if !packed(to) => refuse("has more operands than known"),
             [result, a, b, rest @ ..] => {

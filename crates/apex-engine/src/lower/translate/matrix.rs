@@ -1,7 +1,9 @@
 //! Products of matrices held by a warp, and their loads and stores.
 
 use super::Translator;
-use crate::code::{Inst, MatrixShape, Mma, MmaType, Reg, Space, Src, Ty, WmmaMemory};
+use crate::code::{
+    Inst, MatrixShape, Mma, MmaType, Reg, ScaleSource, Scales, Space, Src, Ty, WmmaMemory,
+};
 use crate::lower::words::Words;
 use crate::lower::{Outcome, refuse};
 use apex_ptx::tree::{Instruction, Operand};
@@ -54,7 +56,9 @@ impl Translator<'_, '_> {
 
     fn mma(&mut self, it: &Instruction, mut words: Words<'_>, wmma: bool) -> Outcome {
         let sparse = words.take("sp") | words.take("sp::ordered_metadata");
-        words.take("kind::f8f6f4");
+        let kind = words.pick(&KINDS).unwrap_or(Kind::Plain);
+        let blocks = take_blocks(&mut words, kind);
+        let powers = words.pick(&[("ue8m0", true), ("ue4m3", false)]);
         words.take("popc");
         let bit_op = words.pick(&JOINS);
         let satfinite = words.take("satfinite");
@@ -75,17 +79,29 @@ impl Translator<'_, '_> {
             [d, c] => [d, MmaType::F16, MmaType::F16, c],
             _ => return refuse("has other types than known"),
         };
+        let close = |ty| if kind == Kind::Close { MmaType::E2m1Close } else { ty };
+        let types = [types[0], close(types[1]), close(types[2]), types[3]];
         let [d, a, b, c, rest @ ..] = it.operands.as_slice() else {
             return refuse("takes four operands");
         };
         let a = self.fragment(a, types[1])?;
         let b = self.fragment(b, types[2])?;
         let c = self.fragment(c, types[3])?;
+        let mut scales = None;
         let sparse = match (sparse, rest) {
             (true, [metadata, selector]) => {
                 Some((self.read(metadata, Ty::B32)?, self.read(selector, Ty::B32)?))
             }
-            (false, []) => None,
+            (false, [left, left_selector, right, right_selector]) => {
+                let (Some(blocks), Some(powers)) = (blocks, powers) else {
+                    return refuse("has no scales");
+                };
+                let left = self.scale_source(left, left_selector)?;
+                let right = self.scale_source(right, right_selector)?;
+                scales = Some(Scales { blocks, powers, sources: [left, right] });
+                None
+            }
+            (false, []) if blocks.is_none() => None,
             _ => return refuse("has other operands than known"),
         };
         let d = self.fragment_written(d, types[0])?;
@@ -99,12 +115,23 @@ impl Translator<'_, '_> {
             bit_op,
             rounding,
             sparse,
+            scales,
             d,
             a,
             b,
             c,
         })));
         Ok(())
+    }
+
+    /// A word of scales, with the byte and the lanes that give them.
+    fn scale_source(&mut self, word: &Operand, selector: &Operand) -> Outcome<ScaleSource> {
+        let [word, selector] = [word, selector].map(|operand| self.parts(operand));
+        let ([word], [byte, lane]) = (&word[..], &selector[..]) else {
+            return refuse("has another selector of scales than known");
+        };
+        let word = self.read(word, Ty::B32)?;
+        Ok(ScaleSource { word, byte: self.read(byte, Ty::U16)?, lane: self.read(lane, Ty::U16)? })
     }
 
     fn wmma_memory(&mut self, it: &Instruction, mut words: Words<'_>) -> Outcome {
@@ -142,8 +169,16 @@ impl Translator<'_, '_> {
         let shape = words.pick(&[
             ("m8n8", MatrixShape::M8n8B16),
             ("m16n8", MatrixShape::M16n8B8),
-            ("m16n16", MatrixShape::M16n16B8),
+            ("m8n16", MatrixShape::M8n16(8)),
+            ("m16n16", MatrixShape::M16n16(8)),
         ]);
+        let bits = words.pick(&[("b6x16_p32", 6), ("b4x16_p64", 4)]).unwrap_or(8);
+        words.take("b8x16");
+        let shape = match shape {
+            Some(MatrixShape::M8n16(_)) => Some(MatrixShape::M8n16(bits)),
+            Some(MatrixShape::M16n16(_)) => Some(MatrixShape::M16n16(bits)),
+            other => other,
+        };
         let space = words.space().unwrap_or(Space::Generic);
         words.types();
         words.finish()?;
@@ -189,6 +224,30 @@ impl Translator<'_, '_> {
         let parts = self.parts(operand);
         parts.iter().map(|part| self.write(part, register_type(element))).collect()
     }
+}
+
+/// What a `.kind::` says of its factors.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Plain,
+    /// With scales, each element in a byte of its own.
+    Scaled,
+    /// With scales, and elements of four bits close to each other.
+    Close,
+}
+
+const KINDS: [(&str, Kind); 4] = [
+    ("kind::f8f6f4", Kind::Plain),
+    ("kind::mxf8f6f4", Kind::Scaled),
+    ("kind::mxf4", Kind::Close),
+    ("kind::mxf4nvf4", Kind::Close),
+];
+
+/// How many blocks a row has.
+fn take_blocks(words: &mut Words<'_>, kind: Kind) -> Option<u8> {
+    let said = words.pick(&[("scale_vec::1X", 1), ("scale_vec::2X", 2), ("scale_vec::4X", 4)]);
+    let usual = if kind == Kind::Close { 2 } else { 1 };
+    words.take("block_scale").then_some(said.unwrap_or(usual))
 }
 
 /// Small elements are packed into 32 bits.
