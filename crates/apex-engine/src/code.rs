@@ -661,6 +661,8 @@ pub enum Inst {
     /// `cvt.f16x2.f32 d, a, b` and its like: `a` into the upper half. `c` is the random bits of `.rs`. From pairs of small
     /// floats `b` is their scales.
     CvtPack { to: Ty, from: Ty, mode: Mode, dst: Reg, a: Src, b: Src, c: Option<Src> },
+    /// `cvt.rs.e4m3x4.f32 d, {a, b, e, f}, random` and its like: `to` names a pair of the format.
+    CvtFour { to: Ty, mode: Mode, dst: Reg, parts: Vec<Src>, random: Src },
     /// Integer `cvt.pack.sat`: `a` and `b` into the low parts above which `c` is shifted.
     CvtPackInt { to: Ty, from: Ty, dst: Reg, a: Src, b: Src, c: Option<Src> },
     /// `mov.b64 d, {a, b}`: parts of `part` bits, the first lowest.

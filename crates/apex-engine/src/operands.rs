@@ -146,6 +146,13 @@ macro_rules! visitor {
                     }
                     visit(Write(dst));
                 }
+                Inst::CvtFour { dst, parts, random, .. } => {
+                    for part in parts {
+                        visit(Read(part));
+                    }
+                    visit(Read(random));
+                    visit(Write(dst));
+                }
                 Inst::Pack { dst, parts, .. } => {
                     for part in parts {
                         visit(Read(part));

@@ -20,6 +20,7 @@ mod memory;
 mod scaled_convert;
 mod scaled_product;
 mod scope;
+mod stochastic;
 mod target;
 mod warp;
 mod write;

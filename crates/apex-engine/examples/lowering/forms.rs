@@ -105,5 +105,10 @@ pub(crate) const FORMS: &[Form] = &[
     form(75, "cvt.rn.scaled::n2::ue8m0.bf16x2.e2m1x2 R, B, H"), form(75, "cvt.rn.satfinite.relu.scaled::n2::ue8m0.bf16x2.s2f6x2 R, H, H"),
     form(75, "cvt.rn.scaled::n2::ue8m0.bf16x2.s2f6x2 R, H, H"), form(75, "cvt.rn.satfinite.bf16x2.e5m2x2 R, H"),
     form(75, "cvt.rn.bf16x2.e2m1x2 R, B"), form(75, "cvt.rn.relu.bf16x2.e4m3x2 R, H"), form(75, "cvt.rn.bf16x2.s2f6x2 R, H"),
+    form(75, "cvt.rs.f16x2.f32 R, R, R, R"), form(75, "cvt.rs.relu.satfinite.f16x2.f32 R, R, R, R"),
+    form(75, "cvt.rs.satfinite.bf16x2.f32 R, R, R, R"), form(75, "cvt.rs.relu.bf16x2.f32 R, R, R, R"),
+    form(75, "cvt.rs.satfinite.e4m3x4.f32 R, {R, R, R, R}, R"), form(75, "cvt.rs.relu.satfinite.e5m2x4.f32 R, {R, R, R, R}, R"),
+    form(75, "cvt.rs.satfinite.e2m3x4.f32 R, {R, R, R, R}, R"), form(75, "cvt.rs.satfinite.e3m2x4.f32 R, {R, R, R, R}, R"),
+    form(75, "cvt.rs.satfinite.e2m1x4.f32 H, {R, R, R, R}, R"), form(75, "cvt.rs.relu.satfinite.e2m1x4.f32 H, {R, R, R, R}, R"),
     form(75, "mov.u32 R, %cluster_ctarank"), form(75, "mov.u32 R, %cluster_nctaid.x"), form(75, "mov.u32 R, %clusterid.x"),
 ];

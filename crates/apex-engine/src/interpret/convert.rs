@@ -271,26 +271,52 @@ pub(crate) fn pack_pair(to: Ty, mode: Mode, a: f32, b: f32, random: Option<u32>)
     let element = |x: f32, random: Option<u32>| {
         let x = if mode.ftz { flush(x) } else { x };
         match (mode.rounding, random) {
-            (Rounding::Rs, Some(random)) => stochastic(to, x, random, mode),
+            (Rounding::Rs, Some(random)) => {
+                stochastic(to, x, random, if to == Ty::F16x2 { 13 } else { 16 }, mode)
+            }
             _ => element_bits(to, x.into(), mode),
         }
     };
     Some(element(a, random.map(|bits| bits >> 16)) << width | element(b, random))
 }
 
-/// Adds the random bits below the last place kept, then cuts.
-fn stochastic(to: Ty, x: f32, random: u32, mode: Mode) -> u32 {
-    let dropped = match to {
-        Ty::Bf16x2 => 16,
-        Ty::F16x2 => 13,
-        _ => 20,
-    };
-    let added = if x.is_finite() {
-        f32::from_bits(x.to_bits().wrapping_add(random & 0xffff & ((1 << dropped) - 1)))
+/// `cvt.rs` to four elements, the first uppermost. Two elements share 16 random bits, which the first reads in reverse
+/// order: so it was found on a B200.
+pub(crate) fn pack_four(to: Ty, mode: Mode, values: [f32; 4], random: u32) -> Option<u32> {
+    let width = pair_bits(to)?;
+    let [low, high] = [random as u16, (random >> 16) as u16];
+    let fields = if width == 4 {
+        let [[e, a], [f, b]] = [low, high].map(u16::to_le_bytes);
+        [u16::from_le_bytes([a, b]), u16::from_le_bytes([e, f])]
     } else {
-        x
+        [high, low]
     };
-    element_bits(to, added.into(), Mode { rounding: Rounding::Rz, ..mode })
+    let randoms = fields.into_iter().flat_map(|field| [field.reverse_bits(), field]);
+    let elements = values.into_iter().zip(randoms);
+    Some(elements.fold(0, |packed, (x, random)| {
+        packed << width | stochastic(to, x, random.into(), 16, mode)
+    }))
+}
+
+/// Adds so many random bits at the top of those that are cut off, then cuts.
+fn stochastic(to: Ty, x: f32, random: u32, bits: u32, mode: Mode) -> u32 {
+    let Some(format) = format_of(to) else { return 0 };
+    let (field, fraction) = ((x.to_bits() >> 23 & 0xff) as i32, x.to_bits() & 0x7f_ffff);
+    if !x.is_finite() {
+        return element_bits(to, x.into(), mode);
+    }
+    let significand = if field == 0 { fraction } else { fraction | 1 << 23 };
+    let exponent = field.max(1) - 127;
+    let last = (exponent - format.fraction as i32).max(format.lowest());
+    let shift = last - (exponent - 23);
+    let random = u64::from(random) & ((1 << bits) - 1);
+    // Far below the last place kept, nothing carries.
+    let kept = match u32::try_from(shift) {
+        Ok(shift @ 0..40) => (u64::from(significand) + (random << (shift - bits))) >> shift,
+        _ => 0,
+    };
+    let value = (kept as f64 * 2f64.powi(last)).copysign(x.into());
+    element_bits(to, value, Mode { rounding: Rounding::Rn, ..mode })
 }
 
 /// `cvt.pack.sat`, one lane.

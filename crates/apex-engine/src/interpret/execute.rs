@@ -141,6 +141,21 @@ pub(crate) fn one(x: &Context, inst: &Inst) -> Outcome {
             }
             known
         }
+        Inst::CvtFour { to, mode, dst, parts, random } => {
+            let mut known = parts.len() == 4;
+            for lane in lanes_of(x.mask()) {
+                if !known {
+                    break;
+                }
+                let part = |nth: usize| f32::from_bits(x.get(parts[nth], lane) as u32);
+                let values = std::array::from_fn(part);
+                match convert::pack_four(*to, *mode, values, x.get(*random, lane) as u32) {
+                    Some(bits) => x.set(*dst, lane, bits.into()),
+                    None => known = false,
+                }
+            }
+            known
+        }
         Inst::CvtPackInt { to, from, dst, a, b, c } => {
             for lane in lanes_of(x.mask()) {
                 let c = c.map(|c| x.get(c, lane));

@@ -152,6 +152,7 @@ fn pure(inst: &Inst) -> bool {
             | Inst::Cvt { .. }
             | Inst::CvtPack { .. }
             | Inst::CvtPackInt { .. }
+            | Inst::CvtFour { .. }
             | Inst::Pack { .. }
             | Inst::Unpack { .. }
             | Inst::ToGeneric { .. }

@@ -57,7 +57,7 @@ impl Format {
     }
 
     /// Power of two of the lowest bit of a subnormal.
-    const fn lowest(self) -> i32 {
+    pub(crate) const fn lowest(self) -> i32 {
         1 - self.bias() - self.fraction as i32
     }
 

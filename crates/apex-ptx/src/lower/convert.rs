@@ -62,16 +62,6 @@ fn is_fp6_or_fp4(ty: &str) -> bool {
     matches!(ty, "e2m3x2" | "e3m2x2" | "e2m1x2")
 }
 
-/// Whether random bits round.
-pub(super) fn is_stochastic(it: &Instruction) -> bool {
-    &*it.opcode == "cvt" && it.has("rs")
-}
-
-/// Random bits: which of them a chip adds where is not written anywhere.
-pub(super) fn refuse_stochastic(_: &Instruction, _: &Around<'_>) -> Written {
-    Err("where a chip adds the random bits of .rs is not known here".into())
-}
-
 /// Whether it makes or reads formats of six or four bits.
 pub(super) fn is_small(it: &Instruction) -> bool {
     types(it).is_some_and(|(to, from)| is_fp6_or_fp4(to) && from == "f32" || is_fp6_or_fp4(from))

@@ -6,7 +6,7 @@ use super::target::{Goal, Target};
 use super::write::{Around, Written};
 use super::{
     arithmetic, asynchronous, byte_matrix, convert, matrix, memory, scaled_convert, scaled_product,
-    warp,
+    stochastic, warp,
 };
 use crate::tree::Instruction;
 use std::fmt::Write as _;
@@ -125,7 +125,7 @@ features! {
     "ld, st .L2::evict_*", Chip(100, (8, 8)), Hint, "left out", memory::is_eviction_hint => memory::without_eviction;
     "redux .f32", Only(DATA_CENTRE, (8, 6)), Bits, "redux of integers in the same order", warp::is_float_reduction => warp::float_reduction;
     "cvt.{rn, rz}.satfinite.tf32.f32", Chip(100, (8, 6)), Bits, "cvt without it, then infinities become the greatest number", convert::is_finite_tf32 => convert::finite_tf32;
-    "cvt .rs", Only(BLACKWELL, (8, 7)), Never, "where a chip adds the random bits is not known", convert::is_stochastic => convert::refuse_stochastic;
+    "cvt .rs", Only(&[100, 103], (8, 7)), Bits, "random bits are added as integers: of pairs as the PTX ISA says, of fours as others found on a B200", stochastic::is_stochastic => stochastic::stochastic;
     "cvt .bf16x2 from .{e4m3, e5m2, e2m3, e3m2, e2m1, s2f6}x2, .scaled::n2::ue8m0", Only(BLACKWELL, (9, 1)), Bits, "singles times the scale; to .s2f6x2 is refused", scaled_convert::is_scaled => scaled_convert::scaled;
     "cvt .ue8m0x2 to and from .f32, .bf16x2", Only(BLACKWELL, (8, 6)), Bits, "integer operations on the exponent", convert::is_exponent => convert::exponent;
     "cvt .{e2m1, e2m3, e3m2, e4m3, e5m2}x2 from .bf16x2, .f16x2", Only(BLACKWELL, (9, 1)), Bits, "from singles, which hold both", convert::is_from_pair => convert::from_pair;

@@ -17,6 +17,9 @@ impl Translator<'_, '_> {
         if words.take("pack") {
             return self.cvt_pack(it, words);
         }
+        if let Some(to) = words.pick(&FOURS) {
+            return self.cvt_four(it, words, to);
+        }
         let rounding = words.rounding();
         let mut mode = self.mode(&mut words);
         mode.rounding = rounding.unwrap_or_default();
@@ -54,6 +57,30 @@ impl Translator<'_, '_> {
             }
             _ => refuse("has other operands than known"),
         }
+    }
+
+    /// `cvt.rs.satfinite.e4m3x4.f32 d, {a, b, e, f}, random`.
+    fn cvt_four(&mut self, it: &Instruction, mut words: Words<'_>, to: Ty) -> Outcome {
+        let rounding = words.rounding();
+        let mut mode = self.mode(&mut words);
+        mode.rounding = Rounding::Rs;
+        let types = words.types();
+        words.finish()?;
+        let ([Ty::F32], Some(Rounding::Rs), [result, values, random]) =
+            (&types[..], rounding, it.operands.as_slice())
+        else {
+            return refuse("has other operands than known");
+        };
+        let parts = self.parts(values);
+        if parts.len() != 4 {
+            return refuse("takes four values");
+        }
+        let parts = parts.iter().map(|part| self.read(part, Ty::F32));
+        let parts = parts.collect::<Outcome<Vec<_>>>()?;
+        let random = self.read(random, Ty::B32)?;
+        let dst = self.write(result, if to == Ty::E2m1x2 { Ty::B16 } else { Ty::B32 })?;
+        self.emit(Inst::CvtFour { to, mode, dst, parts, random });
+        Ok(())
     }
 
     fn cvt_one(&mut self, result: &Operand, a: &Operand, to: Ty, from: Ty, mode: Mode) -> Outcome {
@@ -104,6 +131,15 @@ impl Translator<'_, '_> {
         Ok(())
     }
 }
+
+/// Types that hold four values, each with the one that holds two.
+const FOURS: [(&str, Ty); 5] = [
+    ("e4m3x4", Ty::E4m3x2),
+    ("e5m2x4", Ty::E5m2x2),
+    ("e2m3x4", Ty::E2m3x2),
+    ("e3m2x4", Ty::E3m2x2),
+    ("e2m1x4", Ty::E2m1x2),
+];
 
 /// Types that hold two values.
 fn packed(ty: Ty) -> bool {
