@@ -116,6 +116,34 @@ fn a_wide_load_over_its_own_address_is_whole() {
     }
 }
 
+/// Ones times ones, with a scale of each row: byte 1 of the upper two lanes of a quad has those of its two rows.
+#[test]
+fn scales_come_from_the_lanes_that_are_named() {
+    let text = ".version 8.7\n.target sm_120a\n.address_size 64\n.visible .entry k(.param .u64 output) {\n\
+        .reg .b64 %out; .reg .b32 %lane, %scale, %one, %a, %b; .reg .f32 %d<4>;\n\
+        ld.param.u64 %out, [output]; mov.u32 %lane, %laneid; mad.wide.u32 %out, %lane, 16, %out;\n\
+        add.u32 %scale, %lane, 127; shl.b32 %scale, %scale, 8; mov.b32 %one, 0x7F7F7F7F; mov.b32 %a, 0x38383838;\n\
+        mov.f32 %d0, 0f00000000; mov.f32 %d1, %d0; mov.f32 %d2, %d0; mov.f32 %d3, 0f3F800000;\n\
+        mma.sync.aligned.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32.e4m3.e4m3.f32.ue8m0\n\
+        {%d0, %d1, %d2, %d3}, {%a, %a, %a, %a}, {%a, %a}, {%d0, %d1, %d2, %d3}, %scale, {1, 1}, %one, {0, 0};\n\
+        st.global.v4.f32 [%out], {%d0, %d1, %d2, %d3};\nret;\n}\n";
+    let quads: Vec<f32> = (0..8).map(|quad| 32.0 * 2_f32.powi(4 * quad + 2)).collect();
+    let expected: Vec<f32> = (0..32)
+        .map(|lane| quads[lane / 4])
+        .flat_map(|it| [it, it, 2.0 * it, 2.0 * it + 1.0])
+        .collect();
+    for chip in [120, 90, 80] {
+        let lowered = if chip == 120 {
+            text.into()
+        } else {
+            to_chip(text, chip).expect("it is brought down").text
+        };
+        let output = vec![0_f32; 128];
+        support::Run::new(&lowered).buffer(&output).launch().expect("it runs");
+        assert_eq!(*std::hint::black_box(output), expected, "sm_{chip}");
+    }
+}
+
 /// A block that asks for more work is told that there is none.
 #[test]
 fn a_request_for_work_fails_as_it_may() {

@@ -371,6 +371,27 @@ mod tests {
     }
 
     #[test]
+    fn random_bits_carry_into_the_last_place_kept() {
+        let mode = Mode { rounding: Rounding::Rs, sat: true, ..Mode::default() };
+        // Half a step above one: the carry comes with the uppermost random bit, which is the lowest for the first of two.
+        let check = |to, random, expected| {
+            assert_eq!(pack_four(to, mode, [1.0625; 4], random), Some(expected), "{random:08x}");
+        };
+        check(Ty::E4m3x2, 0, 0x3838_3838);
+        check(Ty::E4m3x2, 0x0001_8000, 0x3938_3839);
+        check(Ty::E4m3x2, 0x8000_0001, 0x3839_3938);
+        let check = |values, random, expected| {
+            assert_eq!(pack_four(Ty::E2m1x2, mode, values, random), Some(expected), "{random:08x}");
+        };
+        check([1.25; 4], 0x8000_0100, 0x3322);
+        check([1.25; 4], 0x0080_0001, 0x2233);
+        check([f32::NAN, -9.0, 0.0, -0.0], u32::MAX, 0x7f08);
+        assert_eq!(pack_pair(Ty::Bf16x2, mode, 1.0, f32::MAX, Some(0xffff)), Some(0x3f80_7f7f));
+        let tie = f32::from_bits(0x3f80_8000);
+        assert_eq!(pack_pair(Ty::Bf16x2, mode, tie, tie, Some(0x7fff_8000)), Some(0x3f80_3f81));
+    }
+
+    #[test]
     fn small_formats() {
         assert_eq!(pack_pair(Ty::F16x2, Mode::default(), 1.0, -2.0, None), Some(0x3c00_c000));
         assert_eq!(pack_pair(Ty::E4m3x2, Mode::default(), 448.0, 1000.0, None), Some(0x7e7e));
