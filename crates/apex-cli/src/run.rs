@@ -16,7 +16,7 @@ use crate::environment;
 use crate::followed_models::FollowedModels;
 use crate::frameworks::Variables;
 use crate::sharing::{self, Sharing};
-use crate::supervise::{Signals, exit_of, raise_descriptor_limit};
+use crate::supervise::{Signals, exit_of, has_spare_descriptors, raise_descriptor_limit};
 use crate::tune::TuningFile;
 use apex_core::knobs::Knobs;
 use apex_core::time::wall_nanos;
@@ -186,6 +186,7 @@ fn equip(
     let mut recording = Recording::start(rings, session, id, &words);
     recording.predict_with(models.at_hand());
     if knobs.history
+        && has_spare_descriptors()
         && let Some(folder) = setup.sessions.own_place()
     {
         recording.remember_in(folder, models.histories());

@@ -153,6 +153,14 @@ pub(crate) fn raise_descriptor_limit() {
     }
 }
 
+/// Under so many descriptors none is spent on what a session can do without.
+const FEW_DESCRIPTORS: u64 = 64;
+
+/// Whether there are descriptors beyond what the session itself needs.
+pub(crate) fn has_spare_descriptors() -> bool {
+    getrlimit(Resource::RLIMIT_NOFILE).is_ok_and(|(soft, _)| soft >= FEW_DESCRIPTORS)
+}
+
 fn hand_on(signal: &siginfo, child: Pid) {
     // Codes above zero are the kernel's own: the terminal's keys and hang-up.
     let from_process = signal.ssi_code <= 0;
