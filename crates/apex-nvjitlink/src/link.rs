@@ -79,23 +79,30 @@ impl Link {
     fn texts_of(&self, bytes: &[u8], name: &str) -> std::result::Result<Vec<String>, Refusal> {
         let refuse =
             |result, what: &str| Err(Refusal { result, sentence: format!("{name}: {what}") });
+        let is_library = bytes.starts_with(b"!<arch>");
         if let Some(inside) = container::begin(bytes) {
-            let texts = container::best(container::texts(&bytes[inside..]), self.capability());
-            return match texts.is_empty() {
+            let mut texts = container::texts(&bytes[inside..]);
+            if is_library {
+                // The device runtime has PTX for the newest chip, which an older one leaves alone.
+                texts.retain(|(architecture, _)| *architecture <= self.capability());
+            }
+            let texts = container::best(texts, self.capability());
+            return match texts.is_empty() && !is_library {
                 false => Ok(texts),
                 true => {
                     refuse(Result::UnrecognizedInput, "holds no PTX, which the software GPU needs")
                 }
             };
         }
-        if bytes.starts_with(b"\x7fELF") || bytes.starts_with(b"!<arch>") {
-            // The device runtime and the like: machine code that no PTX asks for links to nothing.
-            return match bytes.starts_with(b"!<arch>") {
-                true => Ok(Vec::new()),
-                false => {
-                    refuse(Result::UnrecognizedInput, "is machine code; the software GPU needs PTX")
-                }
-            };
+        if is_library {
+            // Machine code that no PTX asks for links to nothing.
+            return Ok(Vec::new());
+        }
+        if bytes.starts_with(b"\x7fELF") {
+            return refuse(
+                Result::UnrecognizedInput,
+                "is machine code; the software GPU needs PTX",
+            );
         }
         let text = &bytes[..bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len())];
         match core::str::from_utf8(text) {
@@ -188,6 +195,22 @@ mod tests {
         link.add(format!("{HEAD}.visible .entry k() {{ ret; }}").as_bytes(), "kernel").unwrap();
         link.complete().unwrap();
         assert!(link.linked().unwrap().contains("maxrregcount 38"));
+    }
+
+    #[test]
+    fn a_library_gives_what_runs_here_and_leaves_the_rest() {
+        let of = |architecture: u32, name: &str| {
+            let text = format!("{HEAD}.visible .func {name}() {{ ret; }}\n")
+                .replace("sm_80", &format!("sm_{architecture}"));
+            let mut library = b"!<arch>\n".to_vec();
+            library.extend(container::of_texts(&[text], architecture));
+            library
+        };
+        let mut link = started();
+        assert_eq!(link.add(&of(121, "newer"), "libcudadevrt.a"), Ok(()));
+        assert_eq!(link.texts.len(), 0);
+        assert_eq!(link.add(&of(80, "older"), "libolder.a"), Ok(()));
+        assert_eq!(link.texts.len(), 1);
     }
 
     #[test]
