@@ -1,6 +1,7 @@
 //! A queue of launches under the ends that programs come to: killed, forked, left in every way, interrupted.
 
 use apex_e2e::{Ended, Place, linked};
+use std::time::{Duration, Instant};
 
 /// The thread that sends what waits.
 const SENDER: &str = "apex-submit";
@@ -63,8 +64,15 @@ fn however_a_program_ends_what_it_launched_is_done() {
 fn signals_stay_the_program_s() {
     let place = place();
     place.plain(&linked("queue_signals"), &[]).check_success();
-    let watched = place.watch(&linked("queue_signals"), &[]);
-    watched.ended.check_success();
-    watched.check_expected();
-    assert!(queued(&watched.ended) > 100, "{}", watched.ended.stderr);
+    // How many launches wait depends on what the machine's processors do beside this.
+    let begun = Instant::now();
+    loop {
+        let watched = place.watch(&linked("queue_signals"), &[]);
+        watched.ended.check_success();
+        watched.check_expected();
+        if queued(&watched.ended) > 100 {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(240), "{}", watched.ended.stderr);
+    }
 }
