@@ -1,9 +1,9 @@
 //! Grows the forests for programs from rows of real ones, and judges them on programs that none of them has seen.
 //!
 //! Rows are parted by program, and variants of one program (other formats, trained or not) stay together. Each launch is
-//! shown as if its kernel had never been measured and after some of its other launches, with all that is known of it, with
-//! its code alone, and with its shape alone. How far off answers are is learned from answers of forests that did not see the
-//! program, and intervals are widened until they hold four of five times, every program counting alike.
+//! shown in two situations: its kernel was never measured, or some of its other launches were. In each the forest sees all
+//! that is known, the code alone, or the shape alone. Errors are learned from forests that did not see the program.
+//! Intervals are widened until they hold four of five times, every program counting alike.
 
 mod judge;
 mod shown;

@@ -1,8 +1,8 @@
 //! What earlier runs measured of the kernels of this one, and what this one measures for later runs.
 //!
 //! The files are asked once for each kernel, when the first of its launches is seen. What a time is worth depends on how it
-//! was taken: times by CUPTI serve as times by events with what these tell beyond, others are not used. A kernel whose code was loaded unseen is not remembered:
-//! its name alone does not tell it from others.
+//! was taken. A time by CUPTI serves where events measure, with what these tell beyond it; no other time is converted.
+//! A kernel whose code was loaded unseen is not remembered: its name alone does not tell it from others.
 
 use crate::history::{self, History, MOST_SHAPES, Measured, Past, Timed};
 use apex_core::event::LaunchShape;

@@ -1,7 +1,7 @@
 //! Conversions of small formats to pairs of bfloat16, with a power of two for each half.
 //!
-//! A small number has at most seven bits and the scale is a power of two, so their product is exact in single precision,
-//! or so great that bfloat16 does not hold it either. It is rounded once.
+//! A small number has at most seven bits and the scale is a power of two. So their product is exact in single precision,
+//! unless it is too great for bfloat16 as well. It is rounded once.
 
 use super::convert::types;
 use super::write::{Around, Written};
